@@ -132,11 +132,7 @@ def _labelled(place: str, row: dict[str, Any]) -> Labelled | None:
     spec = answer_spec(
         golds, str(row.get("answer_type") or "string"), lettered(row.get("choices") or {})
     )
-    response = Response(
-        text=row["response"],
-        finish_reason=str(row.get("finish_reason", "")),
-        error=str(row.get("error", "")),
-    )
+    response = Response(text=row["response"], finish_reason=str(row.get("finish_reason", "")))
     return Labelled(id_, question, spec, response, label, part, language)
 
 

@@ -104,7 +104,7 @@ class ModelJudge:
         for address in self.addresses:
             parse_model(address)
         self.model = model_id(self.addresses[0])
-        prompt = files(self.prompt_package).joinpath("prompts", self.prompt_name)
+        prompt = files(self.prompt_package) / "prompts" / self.prompt_name
         self.prompt = prompt.read_text(encoding="utf-8").strip()
         self.prompt_sha256 = digest(self.prompt.encode())
         self.id = f"{self.kind}:{self.model}"

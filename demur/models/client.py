@@ -140,10 +140,8 @@ def summary(counts: Iterable[Counts]) -> str:
     ]
     money = sum(c.money for c in all_counts)
     unreported = sum(c.unreported for c in all_counts)
-    if unreported:
-        parts.append(f"at most ${money:,.2f} (cost of {unreported:,} not reported)")
-    elif money:
-        parts.append(f"${money:,.2f}")
+    bound = f"at most ${money:,.2f} (cost of {unreported:,} not reported)"
+    parts += [bound if unreported else f"${money:,.2f}"] if money else []
     return ", ".join(parts)
 
 
@@ -386,15 +384,15 @@ class ModelClient:
                 )  # a retry that waited for its slot past the deadline
                 raw = await slot.backend.send(request, min(patience, left))
                 latency = clock() - started
+                withheld = None
                 try:
                     answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)
-                except ItemError:  # a reply without an answer was paid for too: keep it
+                except ItemError as error:  # a reply without an answer was paid for too: keep it
+                    withheld = error
                     answer = Response(finish_reason="no answer", usage=wire.usage_of(raw))
-                    cost = await self._keep(
-                        key, request, raw, answer, slot, attempts, faults, latency
-                    )
-                    raise
                 cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
+                if withheld is not None:
+                    raise withheld
                 slot.worked()
                 fleet.breaker.heard()
                 return answer

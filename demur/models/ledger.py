@@ -177,11 +177,10 @@ def _check_schema(db: sqlite3.Connection, path: Path, *, empty: bool) -> None:
     held = set(db.execute(_OBJECTS))
     foreign = [f"{kind} {name[:60]!r}" for kind, name, _ in held - _schema()]
     if foreign or not (held or empty):
-        cure = f"choose another path, or copy its replies: {command('calls', 'recover', path, 'NEW.sqlite')}"
         raise StorageError(
-            f"this SQLite file is not a ledger of this demur: {', '.join(sorted(foreign)[:3]) or 'it is empty'}",
+            f"this SQLite file is not a ledger of this demur: {', '.join(sorted(foreign)) or 'it is empty'}",
             item=str(path),
-            cure=cure,
+            cure=f"choose another path, or copy its replies: {command('calls', 'recover', path, 'NEW.sqlite')}",
         )
 
 
