@@ -203,7 +203,13 @@ def plan_demo(
         seconds = None if per_second is None else (calls - cached) / per_second
         lines.append(
             EstimateLine(
-                stage=stage, model=SMALL, calls=calls, cached=cached, money=0.0, seconds=seconds
+                stage=stage,
+                model=SMALL,
+                calls=calls,
+                cached=cached,
+                money=0.0,
+                expected=0.0,
+                seconds=seconds,
             )
         )
     note = "an upper bound: the gate is a text model and gets no questions about images; it runs here at no cost"

@@ -170,7 +170,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         "--judge",
         default="local",
         help="who grades: local (offline), cascade:MODEL (the model for what local is unsure of), model:MODEL, "
-        "paper:MODEL, module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
+        "module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
         "which your product declines: local?phrases=FILE, cascade:MODEL?phrases=FILE (default: %(default)s)",
     )
     parser.add_argument(
@@ -196,6 +196,11 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
     model.add_argument(
+        "--service-tier",
+        choices=("flex",),
+        help="flex: slower, and for half the price where the vendor has it (OpenAI)",
+    )
+    model.add_argument(
         "--extra",
         type=json_object,
         metavar="JSON",
@@ -206,21 +211,6 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         choices=("many", "one", "none"),
         default="many",
         help="images the model accepts at once (default: %(default)s)",
-    )
-    model.add_argument(
-        "--captions",
-        choices=("with", "without", "only"),
-        default="with",
-        help="show image evidence with its caption, without, or the caption only (default: %(default)s)",
-    )
-    model.add_argument(
-        "--max-side", type=positive, metavar="PIXELS", help="scale images down to this longest side"
-    )
-    model.add_argument(
-        "--prompt-tokens",
-        type=positive,
-        metavar="N",
-        help="limit of the whole prompt; cuts are recorded",
     )
     money(parser)
     share(parser, "--json", json="print the results as JSON")
@@ -236,11 +226,12 @@ def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
         "top_p": args.top_p,
         "max_tokens": args.max_tokens,
         "seed": args.sampling_seed,
+        "service_tier": args.service_tier,
         "extra": args.extra,
     }
     options = {k: v for k, v in sampling.items() if v is not None}
-    layout = Layout(args.images, args.captions, args.prompt_tokens, max_side=args.max_side)
-    return {name_of(s): {**options, "layout": layout} for s in args.systems if calls_models(s)}
+    options["layout"] = Layout(args.images)
+    return {name_of(s): options for s in args.systems if calls_models(s)}
 
 
 def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:

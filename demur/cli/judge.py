@@ -112,7 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "--judge",
             default="local",
             metavar="JUDGE",
-            help="local, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, paper:MODEL, module:Class "
+            help="local, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, module:Class "
             "(default: %(default)s)",
         )
     share(file, "--skip-bad")
@@ -141,15 +141,12 @@ def run(args: argparse.Namespace) -> int:
         )
 
 
-def _opened(
-    args: argparse.Namespace, repeat: int = 0, release: Any = None, *, unmasked: bool = False
-) -> Any:
-    """The judge of ``--judge``; one that is asked to see the questions' images finds them in the release."""
+def _opened(args: argparse.Namespace, repeat: int = 0, *, unmasked: bool = False) -> Any:
+    """The judge of ``--judge``."""
     from demur.judge.base import JudgeContext, open_judge
 
-    read_image = None if release is None else release.read_image
     context = JudgeContext(
-        args.ledger, args.concurrency, args.budget, args.prices, repeat, unmasked, read_image
+        args.ledger, args.concurrency, args.budget, args.prices, repeat, unmasked
     )
     return open_judge(args.judge, context)
 
@@ -239,7 +236,7 @@ def _run(args: argparse.Namespace, steps: Any) -> int:
         raise UsageError(
             "--name and --repeat are of verdicts beside the run's own", cure="leave out --out"
         )
-    judge = _opened(args, release=release)
+    judge = _opened(args)
     judge_run(
         args.run, release, judge, args.out, progress=_progress(args, judge, steps), note=steps.note
     )
@@ -265,7 +262,7 @@ def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
     name = args.name
     first: dict[str, Any] = {}
     for repeat in range(args.repeat):
-        one = _opened(args, repeat, release)
+        one = _opened(args, repeat)
         name = name or re.sub(r"[^\w.+-]+", "-", one.id).strip("-")[:60]
         called = f"{name}@{repeat + 1}" if repeat else name
         file = judge_beside(args.run, release, one, called, progress=_progress(args, one, steps))

@@ -173,6 +173,9 @@ class StorageError(DemurError):
 class CallError(DemurError):
     """A model call ended without a reply."""
 
+    paid = False
+    """Whether the server may have charged for it: the request was sent, and no answer says that it was refused."""
+
 
 class TransientError(CallError):
     """Worth another try: a time-out, a 429, a 5xx, a reset connection, an empty or broken reply.

@@ -7,6 +7,7 @@ becomes a `DataError` that names the image.
 from __future__ import annotations
 
 import io
+import math
 import threading
 import warnings
 from collections.abc import Iterator
@@ -54,12 +55,34 @@ def readable_formats() -> tuple[str, ...]:
     return tuple(name for name in IMAGE_FORMATS if name in Image.OPEN)
 
 
+class _Room:
+    """Memory for decoded pixels, shared by all threads: a small file may hold a large image."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held, self._changed = most, 0, threading.Condition()
+
+    @contextmanager
+    def of(self, pixels: int) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._held or self._held + pixels <= self._most)
+            self._held += pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= pixels
+                self._changed.notify_all()
+
+
+_ROOM = _Room(MAX_PIXELS)
+
+
 @contextmanager
-def open_image(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
+def open_image(data: bytes, item: str = "image") -> Iterator[Image]:
     """An image whose header is read and whose pixels are not decoded yet; errors in the block become `DataError`.
 
-    Yields:
-        (image, the transposition that makes it upright by its EXIF orientation, or None).
+    A block holds memory for the image's pixels: others wait where all together would have more than `MAX_PIXELS`, so a
+    block must not open another image.
 
     Raises:
         DataError: empty, not an image, of an unsupported format, truncated, or above `MAX_PIXELS`.
@@ -80,9 +103,8 @@ def open_image(data: bytes, item: str = "image") -> Iterator[tuple[Image, Any]]:
                     item=item,
                     cure="scale it down first",
                 )
-            turn = _upright_turn(image)
-        with image:
-            yield image, turn
+        with image, _ROOM.of(pixels):
+            yield image
     except UnidentifiedImageError as error:
         raise DataError(
             "not an image, or of an unsupported format", item=item, cure="check the file"
@@ -103,11 +125,11 @@ def image_ref(data: bytes, uri: str) -> ImageRef:
     """Decode ``data`` completely and describe the image.
 
     Raises:
-        DataError: as for `opened`.
+        DataError: as for `open_image`.
     """
     from PIL import Image as Pillow
 
-    with open_image(data, uri) as (image, _):
+    with open_image(data, uri) as image:
         image.load()
         media = Pillow.MIME.get(image.format or "", "application/octet-stream")
         return ImageRef(
@@ -123,12 +145,50 @@ def rgb(data: bytes, item: str = "image") -> Image:
     their brightest pixel. CMYK is converted without its colour profile.
 
     Raises:
-        DataError: as for `opened`.
+        DataError: as for `open_image`.
     """
-    with open_image(data, item) as (image, turn):
-        image.load()
-        plain = _as_rgb(image)
-        return plain if turn is None else plain.transpose(turn)
+    with open_image(data, item) as image:
+        return _rgb(image)
+
+
+def for_models(data: bytes, item: str = "image") -> tuple[str, bytes]:
+    """(media type, bytes) of an image as a model server takes it.
+
+    An upright PNG or JPEG of 8 bits a channel is left as it is, and not even decoded. Whatever else it is (an image of a
+    phone with a preview in it, TIFF, 16 or 32 bits, CMYK, on its side) becomes a JPEG of what `rgb` shows.
+
+    Raises:
+        DataError: as for `open_image`.
+    """
+    with open_image(data, item) as image:
+        eight_bits = image.mode in ("1", "L", "LA", "P", "RGB", "RGBA")
+        # behind a PNG's pixels there may be EXIF data too, but to look there decodes them
+        upright = image.format == "PNG" and "exif" not in image.info
+        if image.format in ("PNG", "JPEG") and eight_bits and (upright or turn_of(image) is None):
+            return f"image/{image.format.lower()}", data
+        out = io.BytesIO()
+        _rgb(image).save(out, "JPEG", quality=95, subsampling=0)
+        return "image/jpeg", out.getvalue()
+
+
+_STRIP = 1 << 22
+"""Pixels that are converted at a time: the copies on the way would be as large as the image."""
+
+
+def _rgb(image: Image) -> Image:
+    from PIL import Image as Pillow
+
+    image.load()
+    rows = max(_STRIP // image.width, 1)
+    boxes = [
+        (0, top, image.width, min(top + rows, image.height)) for top in range(0, image.height, rows)
+    ]
+    ends = _ends(image, boxes) if image.mode in ("I", "F") else (0.0, 255.0)
+    plain = Pillow.new("RGB", image.size)
+    for box in boxes:
+        plain.paste(_plain(image.crop(box), *ends), box)
+    turn = turn_of(image)
+    return plain if turn is None else plain.transpose(turn)
 
 
 def check_resized(image: Image, side: int) -> None:
@@ -147,7 +207,7 @@ def check_resized(image: Image, side: int) -> None:
         )
 
 
-def _upright_turn(image: Image) -> Any:
+def turn_of(image: Image) -> Any:
     """The transposition that makes the image upright by its EXIF orientation; None if it is upright."""
     from PIL.Image import Transpose
 
@@ -166,8 +226,23 @@ def _upright_turn(image: Image) -> Any:
     }.get(orientation)
 
 
-def _as_rgb(image: Image) -> Image:
-    """Any mode to RGB."""
+def _ends(image: Image, boxes: list[tuple[int, int, int, int]]) -> tuple[float, float]:
+    """The values of an integer or floating image that become black and white."""
+    import numpy as np
+
+    low, high = math.inf, -math.inf
+    for box in boxes:
+        values = np.asarray(image.crop(box))
+        if not np.isfinite(values).all():
+            raise ValueError("its pixels are not all numbers")
+        low, high = min(low, float(values.min())), max(high, float(values.max()))
+    if image.mode == "I" and low >= 0 and high <= 65535:
+        return 0.0, 65535.0
+    return low, high
+
+
+def _plain(image: Image, low: float, high: float) -> Image:
+    """Any mode to RGB; integer and floating greys are stretched from ``low`` to ``high``."""
     import numpy as np
     from PIL import Image as Pillow
 
@@ -175,11 +250,6 @@ def _as_rgb(image: Image) -> Image:
         return _grey(np.asarray(image).astype(np.float64) / 257)
     if image.mode in ("I", "F"):
         values = np.asarray(image).astype(np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("its pixels are not all numbers")
-        low, high = float(values.min()), float(values.max())
-        if image.mode == "I" and low >= 0 and high <= 65535:
-            return _grey(values / 257)
         return _grey((values - low) * (255 / (high - low or 1)))
     if image.has_transparency_data:
         above = image.convert("RGBA")

@@ -456,7 +456,9 @@ class Message(Record):
 
 
 class Request(Record):
-    """One model call. All fields except ``item`` and ``draw=0`` are its identity; see `demur.models.identity`."""
+    """One model call. All fields except ``item``, ``service_tier`` and ``draw=0`` are its identity; see
+    `demur.models.identity`.
+    """
 
     model: str
     """Model string without its address: the same model at another port is the same request."""
@@ -473,6 +475,8 @@ class Request(Record):
     """Further fields of the body: top_k, repetition_penalty, chat_template_kwargs ..."""
     draw: int = 0
     """Number of this draw, where several independent draws of the same request are wanted."""
+    service_tier: Literal["flex"] | None = None
+    """``flex``: answered when the vendor has room, for a lower price. Not part of its identity: the reply is the same."""
     item: str = ""
     """Its item, for errors and progress; not part of its identity."""
 
@@ -484,6 +488,11 @@ class Usage(Record):
     completion: int = 0
     cached: int = 0
     reasoning: int = 0
+
+    @property
+    def reported(self) -> bool:
+        """Whether the server counted both: no prompt and no reply has 0 tokens."""
+        return self.prompt > 0 and self.completion > 0
 
 
 class TokenLogprob(Record):

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from demur.core.errors import DataError
 from demur.core.parquet import bomb
@@ -84,9 +84,7 @@ def _bytes_at(uri: str, base: Path) -> bytes:
         state = _regular_file_state(path, uri)
         opened = _opened_zip(str(path), state.st_mtime_ns, state.st_size)
         try:
-            return (
-                opened.read(member) if _check_size(opened.getinfo(member).file_size, uri) else b""
-            )
+            return _unpacked(opened, member, uri)
         except KeyError as error:
             raise DataError(
                 "no such member in the archive", item=uri, cure="check the archive"
@@ -124,6 +122,33 @@ def _bytes_at(uri: str, base: Path) -> bytes:
     path = base / uri
     _check_size(_regular_file_state(path, uri).st_size, uri)
     return path.read_bytes()
+
+
+def open_member(archive: zipfile.ZipFile, member: str) -> IO[bytes]:
+    """A member of a zip, of which ``read(n)`` unpacks no more than it returns, whatever size the directory gives.
+
+    Raises:
+        DataError: it is packed in another way than usual: ``zipfile`` unpacks bz2 and lzma without any limit.
+        KeyError: there is no such member.
+    """
+    if archive.getinfo(member).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DataError(
+            f"{member!r} is packed neither plainly nor by deflate",
+            item=archive.filename or "",
+            cure="unpack the archive, or pack it again by 'zip'",
+        )
+    return archive.open(member)
+
+
+def _unpacked(archive: zipfile.ZipFile, member: str, uri: str) -> bytes:
+    """A member, of which no more than `MOST_BYTES` are read."""
+    pieces, size = [], 0
+    with open_member(archive, member) as handle:
+        while piece := handle.read(1 << 20):
+            pieces.append(piece)
+            size += len(piece)
+            _check_size(size, uri)
+    return b"".join(pieces)
 
 
 def _regular_file_state(path: Path, uri: str) -> os.stat_result:

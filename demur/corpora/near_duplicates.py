@@ -151,7 +151,7 @@ def image_hash(data: bytes) -> ImageHash:
     """
     from PIL import Image, ImageOps
 
-    with open_image(data, "") as (packed, _):
+    with open_image(data, "") as packed:
         turned = ImageOps.exif_transpose(packed)
         if turned.mode not in ("RGB", "L", "CMYK"):
             rgba = turned.convert("RGBA")

@@ -262,7 +262,7 @@ def estimate_build(
             sum(name in can for s in samples for can in replays.askable(s, stage)),
             had[name, stage],
         )
-        tokens, money, _ = per_call[name, stage]
+        tokens, usual, money, _ = per_call[name, stage]
         lines.append(
             StageEstimate(
                 stage=stage,
@@ -275,16 +275,16 @@ def estimate_build(
                 rate_from=rate_from[name, stage],
                 tokens=round(left[i] * tokens),
                 waits=specs[name].system.partition(":")[0] not in BUILT_IN,
-                money_expected=None if money is None else left[i] * money,
+                money_expected=None if usual is None else left[i] * usual,
                 money_at_most=None if money is None else max(0, most - there) * money,
             )
         )
     low, high = (had.total() + count for count in interval(np.ones(len(places))))
     kept_low, kept_high = (share / n for share in interval(None))
     prices_of = np.array(
-        [money for _, money, _ in per_call.values()], dtype=np.float64
+        [prices for _, *prices, _ in per_call.values()], dtype=np.float64
     )  # None becomes NaN
-    dollars = interval(prices_of)
+    dollars = interval(prices_of[:, 0])[0], interval(prices_of[:, 1])[1]
     guessed = sum(
         share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured"
     )
@@ -310,7 +310,7 @@ def estimate_build(
     ]
     if others:
         notes.append(f"costs of {', '.join(others)} are unknown")
-    notes += dict.fromkeys(note for _, _, said in per_call.values() for note in said)
+    notes += dict.fromkeys(note for *_, said in per_call.values() for note in said)
     return BuildEstimate(
         samples=n,
         candidates=max(map(len, kinds.values())),
@@ -611,10 +611,12 @@ def _per_call(
     pool: SampledPool,
     out: Path,
     prices: Path | None,
-) -> tuple[float, float | None, Sequence[str]]:
-    """(prompt tokens, US dollars, notes on the price) of a mean question of a stage to a gate without a reply yet."""
+) -> tuple[float, float | None, float | None, Sequence[str]]:
+    """(prompt tokens, expected US dollars, most of them, notes on the price) of a mean question of a stage to a gate
+    without a reply yet.
+    """
     if spec.system.partition(":")[0] != "model" or not spec.system.partition(":")[2]:
-        return 0.0, 0.0, ()
+        return 0.0, 0.0, 0.0, ()
     from demur.models.estimate import estimate_calls
 
     prompts = Prompts()
@@ -640,12 +642,9 @@ def _per_call(
     found = estimate_calls(stage.value, system.addresses[0], several, ledger=ledger, prices=prices)
     (line,) = found.lines
     if not line.to_pay:
-        return 0.0, 0.0, ()
-    return (
-        line.prompt / line.to_pay,
-        None if line.money is None else line.money / line.to_pay,
-        found.notes,
-    )
+        return 0.0, 0.0, 0.0, ()
+    usual, most = (None if m is None else m / line.to_pay for m in (line.expected, line.money))
+    return line.prompt / line.to_pay, usual, most, found.notes
 
 
 def estimate_convergence(
@@ -724,6 +723,7 @@ def estimate_convergence(
                 calls=todo + had,
                 cached=had,
                 money=0.0,
+                expected=0.0,
                 seconds=seconds,
             )
             total += Estimate(lines=(line,), notes=(f"costs of {gate} are unknown",))

@@ -124,9 +124,7 @@ def ask(
     caps = Caps(minutes, None if budget is None else budget.money)
     prompts = questions.prompts or Prompts()
     ledger_path = ledger or out / "calls.sqlite"
-    judge_context = JudgeContext(
-        ledger_path, concurrency, prices=prices, read_image=release.read_image
-    )
+    judge_context = JudgeContext(ledger_path, concurrency, prices=prices)
     grader = open_judge(judge, judge_context)
     samples = list(release.samples())
     tasks = questions.tasks(samples, release.sha256)
@@ -409,6 +407,7 @@ def planned(
             calls=len(calls),
             cached=cached,
             money=0.0,
+            expected=0.0,
             seconds=seconds,
         )
         total += Estimate(

@@ -69,7 +69,7 @@ class JudgeContext:
     unmasked: bool = False
     """Whether its model sees answers with what imitates a grader, to measure what the mask blocks."""
     read_image: Callable[[ImageRef], bytes] | None = None
-    """Bytes of the questions' images, for a judge that is asked to see them; None where there are none."""
+    """Bytes of images, for a judge of your own that shows them to its model."""
 
 
 def answer_spec(accepted: Iterable[str], kind: str = "string", choices: Any = ()) -> AnswerSpec:

@@ -1,17 +1,13 @@
 """How good a judge is, on answers that people labelled: ``demur judge bench local --on FILE``.
 
-What is read, by the shape of its lines (``.jsonl``) or its items (``.json``), each row by itself:
-
-    plain       question, answers, response; label (or human, grade): correct | incorrect | deflected | not_correct;
-                may have id, part, language, choices, answer_type, finish_reason
-    EVOUNA      question, golden_answer ("a/b"), answer_SYSTEM and judge_SYSTEM (true | false); its systems are the parts
-    declines    text, deflects (true | false); may have question, part, language: whether a reply declines, whatever is
-                right
+Each line has question, answers, response and label (correct | incorrect | deflected | not_correct), and may have id,
+part, language, choices, answer_type and finish_reason. Where only declining is known, text and deflects (true | false)
+stand for the last three.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +18,7 @@ from pydantic import ValidationError
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Verdict
 from demur.core.stats import wilson
-from demur.core.store import Problems, read_json, read_jsonl, why_invalid
+from demur.core.store import Problems, read_jsonl, why_invalid
 from demur.judge.base import answer_spec, lettered
 from demur.judge.measures.calibration import ece
 
@@ -90,79 +86,54 @@ def shipped() -> Path:
 
 
 def load(path: Path) -> list[Labelled]:
-    """The labelled answers of a file, or of every ``.jsonl`` and ``.json`` of a folder.
+    """The labelled answers of a file, or of every ``.jsonl`` of a folder.
 
     Raises:
         BadInput: rows that cannot be read, all of them named.
         UsageError: there are none.
     """
-    folder = (
-        sorted(p for p in path.iterdir() if p.suffix in (".jsonl", ".json"))
-        if path.is_dir()
-        else [path]
-    )
+    folder = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     problems = Problems()
     items: list[Labelled] = []
     for file in folder:
-        for place, row in _rows(file, problems):
+        for place, row in read_jsonl(file, problems):
             try:
-                labelled = list(_labelled(place, row))
+                labelled = _labelled(str(place), row)
             except ValidationError as error:
-                problems.add(place, why_invalid(error))
+                problems.add(str(place), why_invalid(error))
                 continue
-            items += labelled
-            if not labelled:
-                told = "no labelled answer: see `demur.judge.bench` for the layouts that are read"
-                problems.add(place, told)
+            if labelled is not None:
+                items.append(labelled)
+            else:
+                problems.add(str(place), "no labelled answer: it lacks answers, response or label")
     problems.settle()
     if not items:
         raise UsageError(
             "holds no labelled answers",
             item=str(path),
-            cure="give a .jsonl or .json file, or a folder",
+            cure="give a .jsonl file, or a folder of them",
         )
     return items
 
 
-def _rows(path: Path, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
-    if path.suffix == ".json":
-        content = read_json(path)
-        for number, row in enumerate(content if isinstance(content, list) else [content]):
-            yield f"{path.name}[{number}]", row if isinstance(row, dict) else {}
-        return
-    yield from ((str(place), row) for place, row in read_jsonl(path, problems))
-
-
-def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
+def _labelled(place: str, row: dict[str, Any]) -> Labelled | None:
     id_, question = str(row.get("id", place)), str(row.get("question") or "")
     part, language = str(row.get("part", "")), str(row.get("language", ""))
     if isinstance(row.get("text"), str) and isinstance(row.get("deflects"), bool):
         label = Outcome.DEFLECTED.value if row["deflects"] else ANSWERED
         unknown, response = AnswerSpec(kind="unknown"), Response(text=row["text"])
-        yield Labelled(id_, question, unknown, response, label, part, language)
-        return
-    golds = row.get("golden_answer") or row.get("answers") or []
-    if isinstance(golds, str):
-        golds = golds.split("/") if "golden_answer" in row else [golds]
-    golds = [str(gold) for gold in golds if str(gold).strip()]
-    if not golds:
-        return
+        return Labelled(id_, question, unknown, response, label, part, language)
+    golds = row.get("answers") or []
+    golds = [str(gold) for gold in ([golds] if isinstance(golds, str) else golds)]
+    golds = [gold for gold in golds if gold.strip()]
+    label = str(row.get("label") or "").strip().lower()
+    if not golds or label not in _LABELS or not isinstance(row.get("response"), str):
+        return None
     spec = answer_spec(
         golds, str(row.get("answer_type") or "string"), lettered(row.get("choices") or {})
     )
-    for system in sorted(key.removeprefix("answer_") for key in row if key.startswith("answer_")):
-        reply, right = row[f"answer_{system}"], row.get(f"judge_{system}")
-        if isinstance(reply, str) and isinstance(right, bool):
-            label = Outcome.CORRECT.value if right else NOT_CORRECT
-            yield Labelled(f"{id_} {system}", question, spec, Response(text=reply), label, system)
-    label = str(row.get("label") or row.get("human") or row.get("grade") or "").strip().lower()
-    if isinstance(row.get("response"), str) and label in _LABELS:
-        response = Response(
-            text=row["response"],
-            finish_reason=str(row.get("finish_reason", "")),
-            error=str(row.get("error", "")),
-        )
-        yield Labelled(id_, question, spec, response, label, part, language)
+    response = Response(text=row["response"], finish_reason=str(row.get("finish_reason", "")))
+    return Labelled(id_, question, spec, response, label, part, language)
 
 
 def asks(items: Iterable[Labelled]) -> list[tuple[Ask, Response, AnswerSpec]]:

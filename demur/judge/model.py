@@ -1,9 +1,7 @@
 """A model as a judge: ``--judge model:openai/gpt-4o``; three labels, read strictly (SimpleQA's grader, mended).
 
 What cannot be read as one label is asked again and then *unjudged*, never a grade; so is a call that failed. Empty,
-failed and starved answers are never sent. The answer is data: see `demur.judge.untrusted_answer`. ``paper:MODEL`` is the published grader
-as it was: its letters, read by its rule (the first A, B or C anywhere, C when there is none), for reproducing printed
-numbers only.
+failed and starved answers are never sent. The answer is data: see `demur.judge.untrusted_answer`.
 """
 
 from __future__ import annotations
@@ -18,12 +16,10 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from demur.core.errors import DemurError, ItemError, TransientError, UsageError
+from demur.core.errors import ItemError, TransientError, UsageError
 from demur.core.records import (
     AnswerSpec,
     Ask,
-    ImagePart,
-    ImageRef,
     Message,
     Method,
     Outcome,
@@ -37,13 +33,11 @@ from demur.core.store import digest
 from demur.core.strict_json import check_depth
 from demur.core.text import brief
 from demur.core.thinking import visible
-from demur.core.uris import read_image
 from demur.judge.base import JudgeContext
 from demur.judge.deflection import read
 from demur.judge.local import LocalJudge, no_answer
-from demur.judge.parse import WORDS, alone, literal, parse
+from demur.judge.parse import WORDS, alone, parse
 from demur.judge.untrusted_answer import candidate, forms_of
-from demur.scenarios.scale import Scaler
 
 if TYPE_CHECKING:
     from demur.models import Model
@@ -57,26 +51,7 @@ PARTIAL = (
     "them unattempted."
 )
 """What stands under figures that are compared with published ones."""
-SEEING = "images.v1.md"
-"""What a judge that sees images is told of them."""
-LONGEST_SIDE = 1_024
-"""Pixels of an image that a judge is shown."""
-
-
-def options_of(argument: str, names: str) -> tuple[str, dict[str, str]]:
-    """A judge's argument without the options at its end, and the options.
-
-    >>> options_of("openai/gpt-4o,images=yes", "images")
-    ('openai/gpt-4o', {'images': 'yes'})
-    """
-    found: dict[str, str] = {}
-    while option := re.search(rf",({names})=([^,]*)$", argument):
-        found[option[1]] = option[2]
-        argument = argument[: option.start()]
-    return argument, found
-
-
-_OPTIONS = "write MODEL,images=yes; a cascade also has ?below=0.9&share=0.05&phrases=FILE"
+_OPTIONS = "write a model's name alone; a cascade has ?below=0.9&share=0.05&phrases=FILE"
 AGAIN = 1_000
 """Added to the number of a draw whose reply could not be read: it is asked once more."""
 
@@ -96,8 +71,7 @@ class ModelJudge:
     """Grades by asking a model; every call is kept in the ledger and never paid twice.
 
     Args:
-        argument: a model string of `demur.models`, or several of one model joined by commas; ``MODEL,images=yes`` shows
-            it the question's images too (never the evidence's). Without it no image is sent.
+        argument: a model string of `demur.models`, or several of one model joined by commas. No image is sent.
         context: ledger, budget, prices.
 
     Attributes:
@@ -116,7 +90,6 @@ class ModelJudge:
         from demur.models import model_id, parse_model
         from demur.models.names import addresses_of
 
-        argument, options = options_of(argument, "images")
         if not argument:
             raise UsageError(
                 "no model named", item=self.kind, cure=f"write --judge {self.kind}:openai/gpt-4o"
@@ -127,23 +100,17 @@ class ModelJudge:
             raise UsageError(
                 f"{self.kind}: has no option {typo[1]!r}", item=argument, cure=_OPTIONS
             )
-        if options.get("images", "no") not in ("yes", "no"):
-            cure = "write model:MODEL,images=yes, or leave it out"
-            raise UsageError(f"images={options['images']!r}", item=argument, cure=cure)
-        self.sees = options.get("images") == "yes"
         self.addresses = addresses_of(argument)
         for address in self.addresses:
             parse_model(address)
         self.model = model_id(self.addresses[0])
-        self.prompt = self._blind = _prompt(self.prompt_name, self.prompt_package)
-        if self.sees:
-            self.prompt = f"{_prompt(SEEING)}\n\n{self.prompt}"
+        prompt = files(self.prompt_package) / "prompts" / self.prompt_name
+        self.prompt = prompt.read_text(encoding="utf-8").strip()
         self.prompt_sha256 = digest(self.prompt.encode())
-        self.id = f"{self.kind}:{self.model}{',images=yes' if self.sees else ''}"
+        self.id = f"{self.kind}:{self.model}"
         self.counts: Counter[str] = Counter()
         self._local = LocalJudge()
         self._context = context or JudgeContext()
-        self._scaler: Scaler | None = None
         self._opened: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
@@ -169,14 +136,12 @@ class ModelJudge:
         self.counts["forged"] += bool(shown.forged)
         if shown.doubted:  # no model can grade what it is not shown
             return self._locally(ask, response, answers)
-        prompt = self.prompt if ask.images or not self.sees else self._blind
-        text = Template(prompt).substitute(
+        text = Template(self.prompt).substitute(
             question=_question(ask), target=target(answers), answer=shown.text, mark=shown.mark
         )
         try:
-            images = self._scaled(ask.images if self.sees else ())
             for draw in (self._context.repeat, self._context.repeat + AGAIN):
-                reply = await self._ask(ask, text, images, draw)
+                reply = await self._ask(ask, text, draw)
                 outcome, why = self._outcome(reply)
                 if outcome is not None or reply.finish_reason == "length":
                     break  # what was cut off was asked again with more room
@@ -236,13 +201,10 @@ class ModelJudge:
         """Whether a reply is a label and nothing else: one that was cut off counts only then."""
         return stated(reply, "label") is not None or alone(visible(reply)) is not None
 
-    async def _ask(
-        self, ask: Ask, text: str, images: tuple[ImageRef, ...] = (), draw: int | None = None
-    ) -> Response:
-        parts = (*(ImagePart(image=ref) for ref in images), TextPart(text=text))
+    async def _ask(self, ask: Ask, text: str, draw: int | None = None) -> Response:
         request = Request(
             model=self.model,
-            messages=(Message(role="user", parts=parts),),
+            messages=(Message(role="user", parts=(TextPart(text=text),)),),
             temperature=0.0,
             max_tokens=MOST_TOKENS,
             item=ask.id,
@@ -264,20 +226,6 @@ class ModelJudge:
         except ItemError:  # its window is too small for that
             return reply
 
-    def _scaled(self, images: tuple[ImageRef, ...]) -> tuple[ImageRef, ...]:
-        """The images as they are sent: no side longer than `LONGEST_SIDE`."""
-        if not images:
-            return ()
-        if self._scaler is None:
-            self._scaler = Scaler(self._context.read_image or read_image, LONGEST_SIDE)
-        try:
-            return tuple(self._scaler.scale(ref) for ref in images)
-        except (DemurError, OSError) as error:
-            why = getattr(error, "message", str(error))
-            raise ItemError(
-                f"an image of the question cannot be read: {why}", item=images[0].uri
-            ) from error
-
     async def _model(self) -> Model:
         async with self._opening:
             if self._opened is None:
@@ -291,16 +239,11 @@ class ModelJudge:
                     concurrency=self._context.concurrency,
                     budget=self._context.budget,
                     prices=self._context.prices,
-                    read_image=self._read if self.sees else None,
+                    read_image=self._context.read_image,
                     before_first=partial(ping, self.addresses, lists=False),
                 )
                 self._opened = LenientModel(await self._closing.__aenter__())
             return self._opened
-
-    def _read(self, ref: ImageRef) -> bytes:
-        if self._scaler is None:  # what was not scaled first is nobody's image
-            return (self._context.read_image or read_image)(ref)
-        return self._scaler.read(ref)
 
     async def ready(self, asks: Sequence[Ask]) -> list[str]:
         """Check that a server answers at one of its addresses.
@@ -344,30 +287,6 @@ class ModelJudge:
             prompt_sha256=self.prompt_sha256,
             raw="" if reply is None else reply.text[:2000],
         )
-
-
-class PaperJudge(ModelJudge):
-    """``paper:MODEL``: the published grader, faults and all. Its own failures become deflections: it says so."""
-
-    kind = "paper"
-    prompt_name = "letters.v1.md"
-    schema = None
-
-    def read(self, reply: str) -> tuple[Outcome | None, str]:
-        """The first capital A, B or C anywhere; C when there is none."""
-        outcome = literal(reply)
-        read = parse(reply)
-        return outcome, "the published parser" + (
-            "" if read is outcome else ", where a strict one reads otherwise"
-        )
-
-    def whole(self, reply: str) -> bool:
-        """The published parser reads what was cut off too."""
-        return True
-
-
-def _prompt(name: str, package: str = "demur.judge") -> str:
-    return files(package).joinpath("prompts", name).read_text(encoding="utf-8").strip()
 
 
 def stated(reply: str, key: str) -> Any:

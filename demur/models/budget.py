@@ -4,8 +4,8 @@ Before an attempt is sent, the budget reserves the most that it can cost; when t
 replaces the reservation. A call that does not fit waits for the calls in flight; if none is in flight, the run stops.
 
 The folder's ledger counts both, the reservation before the attempt is sent. The next command on the same folder starts
-with what the earlier ones spent. The reservation of a killed process stays: nobody knows whether the server charged for
-that call, so it counts with its maximum cost.
+with what the earlier ones spent. Where nobody reported the cost (a reply without usage, a broken connection, a killed
+process), the reservation stays: such a call counts with its maximum cost.
 """
 
 from __future__ import annotations
@@ -49,25 +49,27 @@ class _Account:
                 self._db.execute(SPENDING)
         return self._db
 
-    def sums(self) -> tuple[int, float]:
-        """(spent and reserved so far, the greatest overrun)."""
+    def sums(self) -> tuple[int, int, float]:
+        """(spent and reserved so far, the part of it that no server reported, the greatest overrun)."""
         if self._db is None and (self.ledger is None or not self.ledger.exists()):
-            return 0, 1.0
-        marks = ",".join("?" * len(self.labels))
-        query = f"SELECT coalesce(sum(amount), 0), coalesce(max(overrun), 1) FROM spending WHERE label IN ({marks})"
+            return 0, 0, 1.0
+        query = (
+            "SELECT coalesce(sum(amount), 0), coalesce(sum(unreported), 0), coalesce(max(overrun), 1)"
+            f" FROM spending WHERE label IN ({','.join('?' * len(self.labels))})"
+        )
         with sqlite_errors(self.ledger):
-            total, overrun = self.db().execute(query, self.labels).fetchone()
-        return int(total), float(overrun)
+            total, unreported, overrun = self.db().execute(query, self.labels).fetchone()
+        return int(total), int(unreported), float(overrun)
 
     def take(self, label: str, most: float) -> tuple[int, float, bool]:
         """(amount, overrun, whether it was reserved): the amount is ``most`` US dollars times the overrun."""
         db = self.db()
         with sqlite_errors(self.ledger), transaction(db):
-            spent, overrun = self.sums()
+            spent, _, overrun = self.sums()
             amount = _whole(most * overrun)
             fits = spent + amount <= self.limit
             if fits and amount:
-                add_spending(db, label, amount)
+                add_spending(db, label, amount, amount)
         return amount, overrun, fits
 
     def close(self) -> None:
@@ -135,9 +137,17 @@ class Budget:
     @property
     def spent(self) -> float:
         """US dollars of replies, and of attempts that the server may have charged for; with a ledger, of all commands
-        and processes.
+        and processes. At least what was charged: see `unreported`.
         """
-        total = self._account.sums()[0]
+        return self._settled(0)
+
+    @property
+    def unreported(self) -> float:
+        """US dollars of `spent` that no server reported: the most that those calls can have cost."""
+        return self._settled(1)
+
+    def _settled(self, which: int) -> float:
+        total = self._account.sums()[which]
         self._account.close()
         return (total - self._account.reserved) / _PER_DOLLAR
 
@@ -161,14 +171,19 @@ class Budget:
             if fits:
                 break
             if not account.in_flight:
+                unreported = self.unreported
                 why = f"the next call may cost up to ${amount / _PER_DOLLAR:.4f}"
                 if overrun > 1:
                     why += (
                         f" - replies cost up to {overrun:.1f} times what the requests allow: the server counts more "
                         "tokens than max_tokens, which only its first replies show"
                     )
+                bound = (
+                    f", of which ${unreported:.4f} is an upper bound: no server reported that cost"
+                )
                 raise BudgetReached(
-                    f"stopped at ${self.spent:.4f} of ${account.money or 0:.4f}: {why}",
+                    f"stopped at ${self.spent:.4f} of ${account.money or 0:.4f}"
+                    f"{bound if unreported else ''}: {why}",
                     cure="run the same command with a larger budget; replies already paid for are kept",
                 )
             waiter = asyncio.get_running_loop().create_future()
@@ -178,12 +193,12 @@ class Budget:
         account.in_flight += 1
         return amount / _PER_DOLLAR
 
-    def settle(self, reserved: float, cost: float, most: float | None = None) -> None:
+    def settle(self, reserved: float, cost: float | None, most: float | None = None) -> None:
         """The attempt ended: replace its reservation by its cost, in US dollars.
 
         Args:
             reserved: from `reserve`.
-            cost: of the attempt.
+            cost: of the attempt; None if nobody reported it: the reservation stays.
             most: the argument of `reserve`; ``reserved`` when None.
 
         Raises:
@@ -193,11 +208,11 @@ class Budget:
         account.in_flight -= 1
         account.reserved -= amount
         asked = most if most is not None else reserved
-        overrun = cost / asked if 0 < asked < cost else 1.0
         try:
-            if (rest := _whole(cost) - amount) or overrun > 1:
+            if cost is not None and (cost or amount):
+                overrun = cost / asked if 0 < asked < cost else 1.0
                 with sqlite_errors(account.ledger):
-                    add_spending(account.db(), self._label, rest, overrun)
+                    add_spending(account.db(), self._label, _whole(cost) - amount, -amount, overrun)
         finally:
             while account.waiting:
                 waiter = account.waiting.popleft()

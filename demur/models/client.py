@@ -19,7 +19,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic, time
 from typing import Protocol
 
@@ -44,6 +44,8 @@ from demur.models.wire import Fault
 
 log = logging.getLogger("demur.models")
 
+FLEX_S = 900.0
+"""Seconds before a call in the service tier ``flex`` times out, as OpenAI recommends."""
 GRACE_S = 30.0
 """Seconds that a closing client waits for replies to calls that were sent."""
 
@@ -77,6 +79,14 @@ class Retry:
     """Upper bound of the first wait; doubles with each attempt. The wait is uniform below it (full jitter)."""
     backoff_most_s: float = 30.0
 
+    def in_flex(self) -> Retry:
+        """The same for the service tier ``flex``, whose calls wait until the vendor has room."""
+        return replace(
+            self,
+            timeout_s=max(self.timeout_s, FLEX_S),
+            deadline_s=max(self.deadline_s, 4 * FLEX_S),
+        )
+
     def wait_s(self, attempt: int, draw: float) -> float:
         """Seconds to wait after the ``attempt``-th failure (1 is the first); ``draw`` in [0, 1)."""
         return float(min(self.backoff_s * 2.0 ** min(attempt - 1, 30), self.backoff_most_s)) * draw
@@ -101,7 +111,9 @@ class Counts:
     prefix_cached: int = 0
     """Prompt tokens that were in the server's prefix cache."""
     money: float = 0.0
-    """US dollars; replies without a known price count 0."""
+    """US dollars; calls without a known price count 0, those whose cost nobody reported the most that it can be."""
+    unreported: int = 0
+    """Attempts that were sent and whose cost nobody reported: ``money`` is then an upper bound."""
     faults: Counter[str] = field(default_factory=Counter)
     """Failed attempts by kind."""
 
@@ -116,6 +128,8 @@ def summary(counts: Iterable[Counts]) -> str:
 
     >>> summary([Counts(sent=12, cached=5, money=0.25), Counts(sent=1, money=0.5)])
     '13 sent, 5 cached, 0 retries, 0 failed, $0.75'
+    >>> summary([Counts(sent=2, money=0.5, unreported=1)])
+    '2 sent, 0 cached, 0 retries, 0 failed, at most $0.50 (cost of 1 not reported)'
     """
     all_counts = tuple(counts)
     if not all_counts:
@@ -125,7 +139,10 @@ def summary(counts: Iterable[Counts]) -> str:
         for name in ("sent", "cached", "retries", "failed")
     ]
     money = sum(c.money for c in all_counts)
-    return ", ".join([*parts, *([f"${money:,.2f}"] if money else [])])
+    unreported = sum(c.unreported for c in all_counts)
+    bound = f"at most ${money:,.2f} (cost of {unreported:,} not reported)"
+    parts += [bound if unreported else f"${money:,.2f}"] if money else []
+    return ", ".join(parts)
 
 
 @dataclass(eq=False, repr=False)
@@ -336,7 +353,9 @@ class ModelClient:
         """Send until a reply comes, and keep it; do not retry when nobody waits for it any more."""
         if self._before_first is not None:
             await self._started()
-        fleet, retry, clock = self._fleet, self._retry, asyncio.get_running_loop().time
+        flex = request.service_tier == "flex"
+        fleet, retry = self._fleet, self._retry.in_flex() if flex else self._retry
+        clock = asyncio.get_running_loop().time
         faults: dict[str, int] = {}
         counted = attempts = 0
         deadline = first = 0.0
@@ -351,7 +370,7 @@ class ModelClient:
             started = clock()
             first = first or monotonic()
             deadline = deadline or started + retry.deadline_s
-            cost = 0.0
+            cost: float | None = 0.0  # None: nobody reported it
             reserved: float | None = None
             try:
                 if self._budget is not None:
@@ -365,15 +384,15 @@ class ModelClient:
                 )  # a retry that waited for its slot past the deadline
                 raw = await slot.backend.send(request, min(patience, left))
                 latency = clock() - started
+                withheld = None
                 try:
                     answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)
-                except ItemError:  # an empty reply of the content filter was paid for too: keep it
-                    answer = Response(finish_reason="content_filter", usage=wire.usage_of(raw))
-                    cost = await self._keep(
-                        key, request, raw, answer, slot, attempts, faults, latency
-                    )
-                    raise
+                except ItemError as error:  # a reply without an answer was paid for too: keep it
+                    withheld = error
+                    answer = Response(finish_reason="no answer", usage=wire.usage_of(raw))
                 cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
+                if withheld is not None:
+                    raise withheld
                 slot.worked()
                 fleet.breaker.heard()
                 return answer
@@ -381,11 +400,12 @@ class ModelClient:
                 fault = (
                     error
                     if isinstance(error, Fault)
-                    else Fault(error.message, retry_after=error.retry_after)
+                    else Fault(error.message, retry_after=error.retry_after, paid=error.paid)
                 )
                 if fault.kind != "connect":
                     fleet.breaker.heard()
-                cost = most if fault.paid else 0.0
+                late = fault.kind in ("timeout", "504")  # of a call that flex did not find room for
+                cost = None if fault.paid and not (flex and late) else 0.0
                 slot.failed(fault, started, clock())
                 last = slot
                 faults[fault.kind] = faults.get(fault.kind, 0) + 1
@@ -399,6 +419,7 @@ class ModelClient:
                         fleet.breaker.gave_up(first)
                     raise _given_up(fault, attempts, faults, retry) from error
             except ItemError as error:
+                cost = None if error.paid else cost
                 if not isinstance(error, UnreadableImage):
                     fleet.breaker.heard()
                 raise
@@ -406,7 +427,7 @@ class ModelClient:
                 asyncio.CancelledError,
                 StorageError,
             ):  # sent, or received but not written: it was paid for
-                cost = most
+                cost = None if flight.sending else 0.0
                 raise
             except PermanentError as error:
                 if not fleet.close_slot(slot, error):
@@ -414,11 +435,19 @@ class ModelClient:
                 wait = 0.0
             finally:
                 flight.sending = False
+                self._charge(request, cost, reserved or 0.0)
                 if reserved is not None and self._budget is not None:
                     self._budget.settle(reserved, cost, most)
                 fleet.give_back(slot)
             if wait:
                 await asyncio.sleep(wait)
+
+    def _charge(self, request: Request, cost: float | None, reserved: float) -> None:
+        """Count what an attempt cost; None: nobody reported it."""
+        if cost is None and self.price is not None:
+            cost = max(price_at_most(request, self.price), reserved)
+            self.counts.unreported += cost > 0
+        self.counts.money += cost or 0.0
 
     async def _started(self) -> None:
         async with self._starting:  # many calls begin at once
@@ -450,16 +479,17 @@ class ModelClient:
         attempts: int,
         faults: dict[str, int],
         latency: float,
-    ) -> float:
-        """Commit a reply to the ledger and count it; returns its price in US dollars, 0 if unknown."""
+    ) -> float | None:
+        """Commit a reply to the ledger and count it; returns its price in US dollars, None if unknown."""
         usage = answer.usage
-        cost = None if self.price is None else self.price.of(usage)
+        cost = None
+        if self.price is not None and usage.reported:
+            cost = self.price.of(usage, wire.tier_of(raw) if request.service_tier else "")
         counts = self.counts
         counts.replies += 1
         counts.prompt += usage.prompt
         counts.completion += usage.completion
         counts.prefix_cached += usage.cached
-        counts.money += cost or 0.0
         if key is not None and self.ledger is not None:
             entry = Entry(
                 key=key,
@@ -483,7 +513,7 @@ class ModelClient:
             await asyncio.sleep(0)  # see `_claimed`
             while not self.ledger.write(last=monotonic() > until):  # another process is writing
                 await asyncio.sleep(0.02)
-        return cost or 0.0
+        return cost
 
     async def close(self) -> None:
         """Wait for the replies to calls that were sent, then close the connections and the ledger.

@@ -21,7 +21,6 @@ from yarl import URL
 
 from demur.core.errors import CallError, ItemError, PermanentError, TransientError, UsageError
 from demur.core.records import Request
-from demur.core.strict_json import loose_json
 from demur.models import wire
 from demur.models.identity import as_json
 from demur.models.images import ImageUrls
@@ -45,6 +44,12 @@ _ID = re.compile(
 )  # without spaces: the head of a copy may stand in the middle of a body
 _IDS = 4096
 """Reply ids remembered per endpoint."""
+_ADAPTATIONS = {
+    "max_completion_tokens": re.compile(r"max_completion_tokens"),
+    "stream": re.compile(r"\bstream(?:ing)?\b", re.IGNORECASE),
+    "stream_options": re.compile(r"stream_options"),
+}
+"""What a server wants in another way than most (``stream_options``: not at all) -> how its refusal names it."""
 
 
 async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
@@ -167,7 +172,8 @@ class Endpoint:
         key: its API key.
         key_env: the environment variable for the key.
         images: gives image bytes.
-        openai: whether this is OpenAI's own service, which requires ``max_completion_tokens``.
+
+    What a refusal shows about the server's own way (`_ADAPTATIONS`) holds for all later requests.
     """
 
     def __init__(
@@ -178,15 +184,13 @@ class Endpoint:
         key: Secret | None,
         key_env: str,
         images: ImageUrls,
-        openai: bool = False,
     ) -> None:
         url = URL(base_url)
         self.name = str(url.with_query(None).with_fragment(None)).rstrip("/")
         self.wire_model = wire_model
         self._url = url.with_path(url.path.rstrip("/") + "/chat/completions", keep_query=True)
-        self._models_url = url.with_path(url.path.rstrip("/") + "/models", keep_query=True)
         self._key, self._key_env, self._images = key, key_env, images
-        self._max_tokens_field = "max_completion_tokens" if openai else "max_tokens"
+        self._adapted: frozenset[str] = frozenset()
         proxy = None if proxy_bypass(url.host or "") else getproxies().get(url.scheme)
         self._proxy = Secret(proxy) if proxy else None
         """Secret, as a proxy's address may contain a password."""
@@ -225,11 +229,15 @@ class Endpoint:
             proxy=self._proxy.reveal() if self._proxy else None,
         )
 
-    async def _body(self, request: Request) -> tuple[list[bytes], int]:
+    async def _body(self, request: Request, adapted: frozenset[str]) -> tuple[list[bytes], int]:
         """(the body's bytes in pieces, a fingerprint of the request)."""
-        body = wire.body(
-            request, self.wire_model, lambda _: _MARK, max_tokens_field=self._max_tokens_field
-        )
+        body = wire.body(request, self.wire_model, lambda _: _MARK)
+        if "max_completion_tokens" in adapted and "max_tokens" in body:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        if "stream" in adapted:
+            body["stream"] = True
+            if "stream_options" not in adapted:
+                body["stream_options"] = {"include_usage": True}
         skeleton = as_json(body, request)
         whole = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:
@@ -249,13 +257,26 @@ class Endpoint:
             ItemError: this request will never be answered.
             PermanentError: no request will be answered here.
         """
-        body, fingerprint = await self._body(request)
-        outcome = await self._exchange(body, timeout_s)
-        if isinstance(outcome, CallError):
-            raise outcome
-        status, headers, text, connection = outcome
-        if status != 200:
-            raise await self._refused(status, headers, text)
+        while True:
+            adapted = self._adapted
+            body, fingerprint = await self._body(request, adapted)
+            outcome = await self._exchange(body, timeout_s)
+            if isinstance(outcome, CallError):
+                raise outcome
+            status, headers, text, connection = outcome
+            if status == 200:
+                break
+            wanted = {name for name, names in _ADAPTATIONS.items() if names.search(text)}
+            if status not in (400, 422) or wanted <= adapted:
+                raise wire.refusal(
+                    status, headers, text, key_env=self._key_env, wire_model=self.wire_model
+                )
+            self._adapted |= wanted
+        try:
+            text = wire.joined(text)
+        except Fault:
+            connection.close()
+            raise
         stale = self._stale.is_stale(text, fingerprint, connection.number)
         if not stale and (_ID.search(text) or _is_reply(text)):
             connection.good = True
@@ -280,11 +301,10 @@ class Endpoint:
         in this frame and in aiohttp's frames below it.
         """
         _CONNECTION.set(None)
-        begun = whole = False
+        whole = False
         chunks: list[bytes] = []
         try:
             async with asyncio.timeout(timeout_s), self._post(body) as reply:
-                begun = reply.status == 200
                 size = 0
                 while chunk := await reply.content.readany():
                     chunks.append(chunk)
@@ -295,25 +315,21 @@ class Endpoint:
                             kind="broken",
                             paid=True,
                         )
-            whole = begun
+            whole = reply.status == 200
         except _BREAKS as error:
             chunks.clear()
-            return self._fault(
-                error, timeout_s, connected=_CONNECTION.get() is not None, begun=begun
-            )
+            return self._fault(error, timeout_s, connected=_CONNECTION.get() is not None)
         finally:
             connection = _CONNECTION.get()
             if connection is not None and not whole:
                 connection.close()
         assert connection is not None
         headers = (
-            {} if begun else {name: self._scrub(value) for name, value in reply.headers.items()}
+            {} if whole else {name: self._scrub(value) for name, value in reply.headers.items()}
         )
         return reply.status, CIMultiDict(headers), self._clean(b"".join(chunks)), connection
 
-    def _fault(
-        self, error: Exception, timeout_s: float, *, connected: bool, begun: bool
-    ) -> CallError:
+    def _fault(self, error: Exception, timeout_s: float, *, connected: bool) -> CallError:
         """One of `_BREAKS` as a demur error, with its reason only: aiohttp's errors contain the request."""
         if isinstance(error, CallError):
             return error.with_traceback(None)
@@ -336,38 +352,13 @@ class Endpoint:
             )
         if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError)):
             return Fault(f"cannot connect to {self.name}: {error.os_error}", kind="connect")
-        return Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=begun)
+        return Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=connected)
 
     def _clean(self, raw: bytes) -> str:
         return self._scrub(raw.decode("utf-8", "replace"))
 
     def _scrub(self, text: str) -> str:
         return self._key.scrub(text) if self._key else text
-
-    async def _refused(self, status: int, headers: Mapping[str, str], text: str) -> CallError:
-        error = wire.refusal(
-            status, headers, text, key_env=self._key_env, wire_model=self.wire_model
-        )
-        if status == 404 and isinstance(error, PermanentError):
-            served = await self._served()
-            if served:
-                error.cure = f"this server has {', '.join(served[:8])}; write one of them after '#'"
-        return error
-
-    async def _served(self) -> list[str]:
-        """Names of the server's models; [] if it does not list them."""
-        try:
-            async with self._opened().get(
-                self._models_url,
-                headers={"Connection": "close"},
-                allow_redirects=False,
-                proxy=self._proxy.reveal() if self._proxy else None,
-                timeout=aiohttp.ClientTimeout(total=5),
-            ) as reply:
-                found = loose_json(self._clean(await reply.content.read(1_000_000)))
-                return [str(entry["id"]) for entry in found["data"]]
-        except (TimeoutError, aiohttp.ClientError, OSError, ValueError, KeyError, TypeError):
-            return []
 
     async def close(self) -> None:
         """Close the connections."""

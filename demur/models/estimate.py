@@ -29,6 +29,8 @@ class EstimateLine(Record):
     """Maximum completion tokens of the other calls: the sum of their ``max_tokens``."""
     money: float | None = None
     """Maximum US dollars for the other calls; None if the price is unknown."""
+    expected: float | None = None
+    """The same for replies of the usual length (`usual_completion`)."""
     seconds: float | None = None
     """At the given rate; None without one."""
 
@@ -52,6 +54,11 @@ class Estimate(Record):
             return None
         return sum(line.money or 0.0 for line in self.lines)
 
+    @property
+    def expected(self) -> float | None:
+        """Expected US dollars; None as for `money`."""
+        return None if self.money is None else sum(line.expected or 0.0 for line in self.lines)
+
     def __add__(self, other: Estimate) -> Estimate:
         return Estimate(
             lines=(*self.lines, *other.lines),
@@ -65,11 +72,11 @@ class Estimate(Record):
     def text(self) -> str:
         """As a table: one line per stage and model, the sums, and the notes.
 
-        >>> line = EstimateLine(stage="gate", model="m", calls=3, cached=1, prompt=20, money=0.5)
+        >>> line = EstimateLine(stage="gate", model="m", calls=3, cached=1, prompt=20, money=0.5, expected=0.1)
         >>> print(Estimate(lines=(line,)).text())
-        stage  model  calls  cached  to pay  prompt tokens  completion tokens  money  time
-        gate   m          3       1       2             20                  0  $0.50     -
-        total             3       1       2             20                  0  $0.50     -
+        stage  model  calls  cached  to pay  prompt tokens  completion tokens  expected  at most  time
+        gate   m          3       1       2             20                  0     $0.10    $0.50     -
+        total             3       1       2             20                  0     $0.10    $0.50     -
         """
         head = [
             "stage",
@@ -79,7 +86,8 @@ class Estimate(Record):
             "to pay",
             "prompt tokens",
             "completion tokens",
-            "money",
+            "expected",
+            "at most",
             "time",
         ]
         rows = [
@@ -87,7 +95,7 @@ class Estimate(Record):
                 ln.stage,
                 ln.model,
                 *_cells(ln.calls, ln.cached, ln.prompt, ln.completion),
-                _dollars(ln.money if ln.to_pay else 0.0),
+                *(_dollars(money if ln.to_pay else 0.0) for money in (ln.expected, ln.money)),
                 _time(ln.seconds),
             ]
             for ln in self.lines
@@ -98,8 +106,8 @@ class Estimate(Record):
         ]
         seconds = [ln.seconds for ln in self.lines if ln.to_pay]
         total = None if None in seconds else sum(s for s in seconds if s is not None)
-        money = self.money
-        rows.append(["total", "", *_cells(*sums), _dollars(money), _time(total)])
+        money = [_dollars(self.expected), _dollars(self.money)]
+        rows.append(["total", "", *_cells(*sums), *money, _time(total)])
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         table = [
             "  ".join(
@@ -111,6 +119,18 @@ class Estimate(Record):
             for row in (head, *rows)
         ]
         return "\n".join([*table, *(f"note: {note}" for note in self.notes)])
+
+
+USUAL_COMPLETION = 100
+"""Tokens that a reply is expected to have while the ledger holds none of its model."""
+
+
+def usual_completion(ledger: Ledger | None, model: str) -> float:
+    """Tokens that a model's replies are expected to have: the mean of those in the ledger."""
+    for stats in () if ledger is None else ledger.stats():
+        if stats.model == model and stats.completion:
+            return stats.completion / stats.replies
+    return USUAL_COMPLETION
 
 
 def check_rate(per_second: float | None) -> None:
@@ -186,7 +206,8 @@ def estimate_calls(
 
     Returns:
         An estimate with one line. Prompt tokens are estimated from text and image sizes, completion tokens are the
-        maximum that the requests allow, so the money is an upper estimate.
+        maximum that the requests allow, so the money is an upper estimate; beside it stands what replies of the usual
+        length cost.
 
     Raises:
         UsageError: not a model string, or ``per_second`` is not positive.
@@ -200,6 +221,8 @@ def estimate_calls(
     kept = Ledger(ledger, read_only=True) if ledger is not None and ledger.is_file() else None
     seen: set[bytes] = set()
     cached = prompt = completion = 0
+    money = expected = 0.0
+    usual = usual_completion(kept, name)
     source = iter(requests)
     try:
         while batch := list(islice(source, 1000)):
@@ -213,8 +236,16 @@ def estimate_calls(
             cached += len(known)
             for key, request in fresh.items():
                 if key not in known:
-                    prompt += prompt_tokens(request, rule)
-                    completion += request.max_tokens or DEFAULT_COMPLETION
+                    tokens, most = (
+                        prompt_tokens(request, rule),
+                        request.max_tokens or DEFAULT_COMPLETION,
+                    )
+                    prompt += tokens
+                    completion += most
+                    if price is not None:
+                        rate, fixed = price.per_token(request.service_tier), tokens * price.prompt
+                        money += rate * (fixed + most * price.completion)
+                        expected += rate * (fixed + min(most, usual) * price.completion)
     finally:
         if kept is not None:
             kept.close()
@@ -229,9 +260,8 @@ def estimate_calls(
                 cached=cached,
                 prompt=prompt,
                 completion=completion,
-                money=None
-                if price is None
-                else (prompt * price.prompt + completion * price.completion) * 1e-6,
+                money=None if price is None else money,
+                expected=None if price is None else expected,
                 seconds=None if per_second is None else to_pay / per_second,
             ),
         ),

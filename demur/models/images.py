@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from demur.core.errors import DataError, ItemError, StorageError
+from demur.core.images import for_models
 from demur.core.records import ImageRef
 from demur.core.uris import read_image
 
@@ -20,7 +21,8 @@ class UnreadableImage(ItemError):
 class ImageUrls:
     """Image references as URLs for a request.
 
-    An ``http(s)`` or ``data`` uri stays as it is. Any other image is read and becomes a data URI; the last
+    An ``http(s)`` or ``data`` uri stays as it is. Any other image is read and becomes a data URI, of the formats that
+    every server takes (`demur.core.images.for_models`); the last
     ``most_bytes`` of them stay in memory, as questions about one image follow each other. A file is checked against its
     SHA-256 when it is first read, and again when it changed.
 
@@ -68,12 +70,8 @@ class ImageUrls:
         return found
 
     def _encode(self, image: ImageRef) -> bytes:
-        return (
-            b"data:"
-            + image.media_type.encode("ascii", "ignore")
-            + b";base64,"
-            + base64.b64encode(self._read(image))
-        )
+        media_type, data = for_models(self._read(image), image.uri)
+        return f"data:{media_type};base64,".encode() + base64.b64encode(data)
 
     def _read(self, image: ImageRef) -> bytes:
         if self._from is not None:

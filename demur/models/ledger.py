@@ -17,6 +17,7 @@ import tempfile
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -27,10 +28,9 @@ from demur.core.strict_json import parsed_json
 from demur.core.text import command
 from demur.models.claims import Claims
 
-SCHEMA = 1
 SPENDING = (
     "CREATE TABLE IF NOT EXISTS spending (label TEXT PRIMARY KEY, amount INTEGER NOT NULL,"
-    " overrun REAL NOT NULL DEFAULT 1) WITHOUT ROWID"
+    " unreported INTEGER NOT NULL, overrun REAL NOT NULL) WITHOUT ROWID"
 )
 _CREATE = (
     """CREATE TABLE IF NOT EXISTS reply (
@@ -147,6 +147,43 @@ def sqlite_errors(path: Path | None) -> Iterator[None]:
         ) from error
 
 
+_OBJECTS = "SELECT type, name, sql FROM sqlite_master"
+
+
+@cache
+def _schema() -> frozenset[tuple[str, str, str | None]]:
+    """What a ledger holds: type, name and SQL of each table and index."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        for table in _CREATE:
+            db.execute(table)
+        return frozenset(db.execute(_OBJECTS))
+
+
+def _check_schema(db: sqlite3.Connection, path: Path, *, empty: bool) -> None:
+    """Check that a file holds what demur makes, and nothing else.
+
+    A file that somebody sent may hold triggers, views, checks or generated columns: they would run with our statements,
+    and a trigger can drop a paid reply without an error.
+
+    Args:
+        db: the file.
+        path: its name.
+        empty: whether it may hold nothing.
+
+    Raises:
+        StorageError: it is not a ledger of this demur.
+    """
+    db.execute("PRAGMA trusted_schema=OFF")
+    held = set(db.execute(_OBJECTS))
+    foreign = [f"{kind} {name[:60]!r}" for kind, name, _ in held - _schema()]
+    if foreign or not (held or empty):
+        raise StorageError(
+            f"this SQLite file is not a ledger of this demur: {', '.join(sorted(foreign)) or 'it is empty'}",
+            item=str(path),
+            cure=f"choose another path, or copy its replies: {command('calls', 'recover', path, 'NEW.sqlite')}",
+        )
+
+
 def _open_read_only(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise StorageError("no such ledger", item=str(path), cure="check the path")
@@ -156,10 +193,7 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
         uri = f"{path.resolve().as_uri()}?{'immutable=1' if frozen else 'mode=ro'}"
         db = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
         try:
-            if not db.execute("SELECT 1 FROM sqlite_master WHERE name='reply'").fetchone():
-                raise StorageError(
-                    "this SQLite file is not a ledger", item=str(path), cure="choose another path"
-                )
+            _check_schema(db, path, empty=False)
         except BaseException:
             db.close()
             raise
@@ -170,7 +204,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     """Open a ledger's file; create it and its folder if they are missing.
 
     Raises:
-        StorageError: the file cannot be created or written, is not a ledger, or a newer demur wrote it.
+        StorageError: the file cannot be created or written, or is not a ledger of this demur.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -191,19 +225,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    found = db.execute("PRAGMA user_version").fetchone()[0]
-    if found > SCHEMA:
-        raise StorageError(
-            f"the ledger was written by a newer demur (schema {found}, this one knows {SCHEMA})",
-            item=str(path),
-            cure="upgrade demur",
-        )
-    if found == 0:
-        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and not db.execute("SELECT 1 FROM sqlite_master WHERE name='reply'").fetchone():
-            raise StorageError(
-                "this SQLite file is not a ledger", item=str(path), cure="choose another path"
-            )
+    _check_schema(db, path, empty=True)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
     # a checkpoint waits for the disk, and all calls wait for it: run one every 16 MB of replies, not every 4
@@ -211,22 +233,35 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     for table in _CREATE:
         db.execute(table)
     # write before the first call is paid, so that a read-only or full disk is an error now
-    db.execute(f"PRAGMA user_version={SCHEMA}")
+    db.execute("PRAGMA user_version=1")
 
 
-def add_spending(db: sqlite3.Connection, label: str, amount: int, overrun: float = 1.0) -> None:
-    """Add an amount, in billionths of a US dollar, to a label's spending; the table keeps the greatest overrun."""
-    db.execute(
-        "INSERT INTO spending VALUES (?, ?, ?) ON CONFLICT (label) DO UPDATE"
-        " SET amount = amount + excluded.amount, overrun = max(overrun, excluded.overrun)",
-        (label, amount, overrun),
-    )
+def add_spending(
+    db: sqlite3.Connection, label: str, amount: int, unreported: int, overrun: float = 1.0
+) -> None:
+    """Add to a label's spending; the table keeps the greatest overrun.
+
+    Args:
+        db: of a ledger.
+        label: what the money was spent on.
+        amount: in billionths of a US dollar; negative to return some.
+        unreported: how much of it no server reported.
+        overrun: times that a reply cost more than its request allows.
+    """
+    written = db.execute(
+        "INSERT INTO spending VALUES (?, ?, ?, ?) ON CONFLICT (label) DO UPDATE"
+        " SET amount = amount + excluded.amount, unreported = unreported + excluded.unreported,"
+        " overrun = max(overrun, excluded.overrun)",
+        (label, amount, unreported, overrun),
+    ).rowcount
+    if written != 1:
+        raise sqlite3.DatabaseError("it did not keep what was spent")
 
 
 def forget_spending(path: Path) -> None:
     """Reset the spending in a copy of a ledger: the other folder paid for it."""
     with closing(open_database(path)) as db, sqlite_errors(path):
-        db.execute("UPDATE spending SET amount = 0")
+        db.execute("UPDATE spending SET amount = 0, unreported = 0")
 
 
 def _crc(key: bytes, raw: str) -> int:
@@ -322,7 +357,12 @@ class Ledger:
         answered = {e.key for e in self.unsaved} & self.claimed
         granted: set[bytes] = set()
         with sqlite_errors(self.path), transaction(self._db):
-            self._db.executemany(_INSERT, replies)
+            written = self._db.executemany(_INSERT, replies).rowcount if replies else 0
+            if written < len(replies):  # a key may have its reply already; none may be missing
+                keys = list({e.key for e in self.unsaved})
+                count = f"SELECT count(*) FROM reply WHERE key IN ({','.join('?' * len(keys))})"
+                if self._db.execute(count, keys).fetchone()[0] < len(keys):
+                    raise sqlite3.DatabaseError("it did not keep a reply")
             if self._claims is not None:
                 self._claims.release(answered)
                 if self.wanted:
@@ -431,19 +471,18 @@ class Ledger:
     def _add_spending(self, source: Path) -> int:
         """Add another ledger's spending; returns 1 if it cannot be read, else 0."""
         try:
-            with closing(
-                sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
-            ) as other:
+            with closing(_open_damaged(source)) as other:
                 if not other.execute(
                     "SELECT 1 FROM sqlite_master WHERE name='spending'"
                 ).fetchone():
                     return 0
-                rows = other.execute("SELECT label, amount, overrun FROM spending").fetchall()
+                columns = "label, amount, unreported, overrun"
+                rows = other.execute(f"SELECT {columns} FROM spending").fetchall()
         except (sqlite3.Error, UnicodeDecodeError):
             return 1
         with sqlite_errors(self.path):
-            for label, amount, overrun in rows:
-                add_spending(self._db, str(label), int(amount), float(overrun))
+            for label, amount, unreported, overrun in rows:
+                add_spending(self._db, str(label), int(amount), int(unreported), float(overrun))
         return 0
 
     def close(self) -> None:
@@ -568,12 +607,31 @@ def _exported(source: Path) -> Iterator[Entry | None]:
                 yield None
 
 
+def _open_damaged(source: Path) -> sqlite3.Connection:
+    """A ledger of whatever schema, to copy from.
+
+    Raises:
+        StorageError: it holds views or triggers, which would run with our statements.
+    """
+    with sqlite_errors(source):
+        db = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
+    db.execute("PRAGMA trusted_schema=OFF")
+    code = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')"
+    with suppress(sqlite3.DatabaseError, UnicodeDecodeError):  # the caller's statements meet it too
+        if db.execute(code).fetchone():
+            db.close()
+            raise StorageError(
+                "it holds views or triggers, which no ledger has: somebody changed it",
+                item=str(source),
+                cure="recover from an export or a copy, if there is one",
+            )
+    return db
+
+
 def _readable(source: Path) -> Iterator[Entry | None]:
     """Entries of a damaged ledger by row number, None for each row that cannot be read."""
     columns = ", ".join(Entry._fields)
-    with sqlite_errors(source):
-        opened = sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, timeout=WAIT_S)
-    with closing(opened) as db:
+    with closing(_open_damaged(source)) as db:
         try:
             last = db.execute("SELECT max(rowid) FROM reply").fetchone()[0] or 0
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:

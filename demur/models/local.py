@@ -25,7 +25,7 @@ from demur.core.errors import (
     UsageError,
     importing,
 )
-from demur.core.images import open_image
+from demur.core.images import rgb
 from demur.core.records import Request, Response, TokenLogprob, Usage
 from demur.core.store import digest, seed_of
 from demur.core.uris import read_image
@@ -267,8 +267,7 @@ class LocalBackend:
 
     def _image(self, ref: Any) -> Any:
         try:
-            with open_image(read_image(ref, self._root), ref.uri) as (image, _):
-                return image.convert("RGB")
+            return rgb(read_image(ref, self._root), ref.uri)
         except (StorageError, DataError) as error:
             raise ItemError(f"an image cannot be read: {error}", cure="fetch it again") from error
 

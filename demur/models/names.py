@@ -126,8 +126,8 @@ def revision_of(text: str) -> str:
     return model.name.partition("@")[2]
 
 
-def key_of(model: ModelText) -> tuple[str, Secret | None, bool]:
-    """(environment variable for the key, the key if it is set, whether the server is OpenAI's own) of an HTTP endpoint.
+def key_of(model: ModelText) -> tuple[str, Secret | None]:
+    """(environment variable for the key, the key if it is set) of an HTTP endpoint.
 
     Raises:
         UsageError: OpenAI's own server needs a key, and none is set.
@@ -136,7 +136,7 @@ def key_of(model: ModelText) -> tuple[str, Secret | None, bool]:
     own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
     if own and key is None:
         raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
-    return env, key, own
+    return env, key
 
 
 def addresses_of(text: str) -> tuple[str, ...]:
@@ -221,9 +221,9 @@ async def open_model(
                 Endpoint,
             )  # imports aiohttp, which takes a third of a second
 
-            env, key, own = key_of(model)
+            env, key = key_of(model)
             backends.append(
-                Endpoint(model.address, model.name, key=key, key_env=env, images=images, openai=own)
+                Endpoint(model.address, model.name, key=key, key_env=env, images=images)
             )
         elif model.kind == "python":
             function = open_function(model.name, concurrency)

@@ -62,7 +62,7 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
         ):
             raise MissingExtra(f"hf:{model.name}", extra="hf", module="transformers and torch")
         elif model.kind in ("openai", "http"):
-            env, key, _ = key_of(model)
+            env, key = key_of(model)
             if why := unreachable(model.address):
                 silent[urlsplit(model.address).netloc] = why
             elif lists:

@@ -30,6 +30,8 @@ class Price(Record):
     """For prompt tokens in the server's prefix cache; None: the prompt price."""
     images: str = "patches28"
     """One of `IMAGE_RULES`."""
+    flex: float = Field(default=1.0, ge=0, le=1)
+    """Times the price in the service tier ``flex``; 1 of a model that has none."""
     checked: str = ""
     """Date of the price, as YYYY-MM-DD; "" if unknown."""
 
@@ -43,15 +45,24 @@ class Price(Record):
         except ValueError:
             return True
 
-    def of(self, usage: Usage) -> float:
-        """US dollars of one reply."""
+    def of(self, usage: Usage, tier: str = "") -> float:
+        """US dollars of one reply.
+
+        Args:
+            usage: its tokens.
+            tier: the service tier that answered.
+        """
         cached = min(usage.cached, usage.prompt)
         cheap = self.prompt if self.cached is None else self.cached
         return (
             (usage.prompt - cached) * self.prompt
             + cached * cheap
             + usage.completion * self.completion
-        ) * _PER
+        ) * self.per_token(tier)
+
+    def per_token(self, tier: str | None) -> float:
+        """What the prices are multiplied by for one token, in a service tier."""
+        return _PER * (self.flex if tier == "flex" else 1.0)
 
 
 OLD_DAYS = 183
@@ -221,7 +232,7 @@ DEFAULT_COMPLETION = 4096
 
 
 def price_at_most(request: Request, price: Price) -> float:
-    """Upper bound of a call's cost in US dollars, for budgets."""
+    """Upper bound of a call's cost in US dollars, for budgets: at the full price, until a reply names a cheaper tier."""
     completion = request.max_tokens or DEFAULT_COMPLETION
     return (
         prompt_tokens(request, price.images, at_most=True) * price.prompt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import re
 from typing import Any
@@ -19,7 +20,7 @@ _HOLDS_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$")
 """Environment variables whose values must not appear anywhere."""
 _KINDS = {
     "Timeout": "timeout",
-    "Connection": "connect",
+    "Connection": "reset",
     "RateLimit": "429",
     "ProviderError": "error",
 }
@@ -87,10 +88,9 @@ class AnyLlmBackend:
             # not chained: the SDKs' errors contain the request with its headers
             raise self._translated(error) from None
         try:
-            raw = str(reply.model_dump_json())
-        except (
-            Exception
-        ) as error:  # half a character, or not a pydantic model: whatever the library returns
+            # not model_dump_json, which refuses half a character
+            raw = json.dumps(reply.model_dump(mode="json"))
+        except Exception as error:  # not a pydantic model: whatever the library returns
             raise Fault(
                 f"the reply is malformed, {self._scrub(str(error))[:300]}", kind="broken", paid=True
             ) from None
@@ -111,23 +111,19 @@ class AnyLlmBackend:
         if isinstance(status, int):
             env = f"{self._provider.upper()}_API_KEY"
             return wire.refusal(status, headers, said, key_env=env, wire_model=self._model)
+        if type(inner.__cause__).__name__.startswith("Connect"):  # httpx's: nothing was sent
+            return Fault(f"{name}: {said}", kind="connect")
         for word, kind in _KINDS.items():
             if word in name:
-                return Fault(f"{name}: {said}", kind=kind, paid=kind == "error")
-        if "ContextLength" in name:
-            return wire.refusal(
-                400, {}, f"context length: {said}", key_env="", wire_model=self._model
-            )
-        if "ContentFilter" in name:
-            return wire.refusal(
-                400, {}, f"content filter: {said}", key_env="", wire_model=self._model
-            )
+                return Fault(f"{name}: {said}", kind=kind, paid=kind != "429")
         if any(word in name for word in _FOR_GOOD):
             return PermanentError(
                 f"{name}: {said}",
                 cure=f"check the key, the model and the provider {self._provider!r}",
             )
-        return ItemError(f"{name}: {said}")  # anything else concerns this request or its reply
+        unknown = ItemError(f"{name}: {said}")  # anything else concerns this request or its reply
+        unknown.paid = True
+        return unknown
 
     async def close(self) -> None:
         """Close the provider's own client, if it can be closed."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from time import time
-from typing import Any
+from typing import Any, TypeVar
 
 from demur.core.errors import CallError, ItemError, PermanentError, TransientError, UsageError
 from demur.core.records import (
@@ -25,11 +25,12 @@ from demur.core.records import (
     TokenLogprob,
     Usage,
 )
-from demur.core.store import seed_of, unstorable
+from demur.core.store import seed_of
 from demur.core.strict_json import loose_json
 from demur.core.thinking import split_thinking
 
-_OURS = frozenset({"model", "messages", "stream", "n"})
+_T = TypeVar("_T")
+_OURS = frozenset({"model", "messages", "stream", "n", "service_tier"})
 _FLOOR_LOGPROB = -9999.0
 """Replaces minus infinity, which JSON cannot hold; servers use the same value."""
 
@@ -39,7 +40,7 @@ class Fault(TransientError):
 
     Args:
         kind: for counts: ``429``, ``500``, ``connect``, ``reset``, ``timeout``, ``broken``, ``empty``.
-        paid: whether the server may have charged for it (it had begun to reply); budgets count it as paid.
+        paid: whether the server may have charged for it; budgets count it at its maximum cost.
     """
 
     def __init__(
@@ -69,13 +70,7 @@ def _content(message: Message, image_url: Callable[[ImageRef], str]) -> Any:
     ]
 
 
-def body(
-    request: Request,
-    wire_model: str,
-    image_url: Callable[[ImageRef], str],
-    *,
-    max_tokens_field: str = "max_tokens",
-) -> dict[str, Any]:
+def body(request: Request, wire_model: str, image_url: Callable[[ImageRef], str]) -> dict[str, Any]:
     """The request as a chat-completions body.
 
     The content of a message with only text is one string (every server accepts it); with images it is a list of parts
@@ -85,18 +80,16 @@ def body(
         request: what to ask.
         wire_model: the model's name at this server.
         image_url: an image's data URI, its address, or a placeholder.
-        max_tokens_field: ``max_completion_tokens`` for OpenAI's own endpoint, which refuses the older name for its
-            reasoning models.
 
     Raises:
-        UsageError: ``extra`` sets the model, the messages, the number of choices or streaming.
+        UsageError: ``extra`` sets the model, the messages, the number of choices, streaming or the service tier.
     """
     clash = sorted(_OURS & request.extra.keys())
     if clash:
         raise UsageError(
             f"extra sets {', '.join(clash)}",
             item=request.item,
-            cure="leave it out; use draws for several replies",
+            cure="leave it out; draws and the service tier have options of their own",
         )
     value: dict[str, Any] = {
         "model": wire_model,
@@ -107,7 +100,7 @@ def body(
     if request.top_p is not None:
         value["top_p"] = request.top_p
     if request.max_tokens is not None:
-        value[max_tokens_field] = request.max_tokens
+        value["max_tokens"] = request.max_tokens
     if request.seed is not None:
         # the same seed would give the same answer: every further draw has its own
         value["seed"] = (
@@ -124,6 +117,8 @@ def body(
             "type": "json_schema",
             "json_schema": {"name": "reply", "strict": True, "schema": request.json_schema},
         }
+    if request.service_tier:
+        value["service_tier"] = request.service_tier
     value.update(request.extra)
     return value
 
@@ -140,10 +135,11 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
     content = (choice.get("logprobs") or {}).get("content") or ()
     return tuple(
         TokenLogprob(
-            token=str(entry["token"]),
+            token=_whole(str(entry["token"])),
             logprob=_finite(entry["logprob"]),
             top=tuple(
-                (str(t["token"]), _finite(t["logprob"])) for t in entry.get("top_logprobs") or ()
+                (_whole(str(t["token"])), _finite(t["logprob"]))
+                for t in entry.get("top_logprobs") or ()
             ),
         )
         for entry in content
@@ -154,56 +150,70 @@ _MOST_TOKENS = 10**12
 """More than any model reads; the sum over a million replies still fits 64 bits."""
 
 
-class _Malformed(ValueError):
-    """A field of a reply has the wrong type or range."""
-
-
 def _count(value: Any) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _MOST_TOKENS:
-        raise _Malformed(f"its usage counts {str(value)[:40]!r} tokens")
-    return max(int(value), 0)
+    """A number of tokens; 0, which is no number of tokens, of anything else."""
+    counts = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if counts and 0 <= value <= _MOST_TOKENS else 0
 
 
 def _usage(reply: Mapping[str, Any]) -> Usage:
-    found = reply.get("usage")
-    if not found:
-        return Usage()
-    if not isinstance(found, dict):
-        raise _Malformed(f"its usage is a {type(found).__name__}")
+    usage = reply.get("usage") or {}
     prompt, completion = (
-        found.get("prompt_tokens_details") or {},
-        found.get("completion_tokens_details") or {},
+        usage.get(f"{name}_tokens_details") or {} for name in ("prompt", "completion")
     )
-    if not isinstance(prompt, dict) or not isinstance(completion, dict):
-        raise _Malformed("the details of its usage are not objects")
     return Usage(
-        prompt=_count(found.get("prompt_tokens")),
-        completion=_count(found.get("completion_tokens")),
+        prompt=_count(usage.get("prompt_tokens")),
+        completion=_count(usage.get("completion_tokens")),
         cached=_count(prompt.get("cached_tokens")),
         reasoning=_count(completion.get("reasoning_tokens")),
     )
 
 
+_ODD = (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError)
+"""Errors of a field of another shape than the wire format's."""
+
+
+def _extra(read: Callable[[Any], _T], value: Any, otherwise: _T) -> _T:
+    """What a reply holds beside its answer; ``otherwise`` if it is malformed: the answer was paid for and stays."""
+    try:
+        return read(value)
+    except _ODD:
+        return otherwise
+
+
 def usage_of(raw: str) -> Usage:
     """The tokens of a raw reply that has no answer but was paid for (the content filter's)."""
-    return _usage(loose_json(raw))
+    return _extra(_usage, loose_json(raw), Usage())
 
 
-def _text_of(content: Any) -> str:
+def tier_of(raw: str) -> str:
+    """The service tier that a raw reply says it was served in; "" if it does not say."""
+    return str(_extra(lambda text: loose_json(text).get("service_tier"), raw, None) or "")
+
+
+def _whole(text: str) -> str:
+    """A text that every file can hold: half a character, where the server cut an answer off, becomes a "?"."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _texts(content: Any) -> tuple[str, str]:
+    """(thoughts, text) of a content: a string, one part, or a list of parts, some of which are thoughts."""
+    if isinstance(content, str):
+        return "", _whole(content)
     if isinstance(content, list):
-        parts = (p.get("text") for p in content if isinstance(p, dict) and p.get("type") == "text")
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
+        pairs = [_texts(part) for part in content]
+        return "".join(thought for thought, _ in pairs), "".join(text for _, text in pairs)
+    if not isinstance(content, dict):
+        return "", ""
+    for name in ("thinking", "reasoning"):
+        if name in content or str(content.get("type")).startswith(name):
+            thoughts = content.get(name) or content.get("text")
+            return "".join(_texts(thoughts)), ""
+    return _texts(content.get("text") or content.get("content"))
 
 
 def _confidence(value: Any) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise _Malformed(f"its confidence is {str(value)[:40]!r}, not a number from 0 to 1")
-    return float(value)
+    return float(value) if not isinstance(value, bool) and 0 <= value <= 1 else None
 
 
 def response(
@@ -212,82 +222,109 @@ def response(
     """Read a raw reply, fresh or from the ledger, with the same checks.
 
     A refusal is an answer. A reply that was cut off while thinking, seen or hidden, has empty ``text`` and its
-    ``finish_reason``: to ask again would only cost again. All replies are checked here: what passes can be written to
-    any file.
+    ``finish_reason``: to ask again would only cost again. What stands beside a readable answer and is malformed (usage,
+    log-probabilities, confidence, thoughts) is left out. What is read here can be written to any file.
 
     Raises:
-        Fault: not JSON, not a chat completion, or with text or numbers that no file can hold (``broken``); without a
-            choice, or with one that has neither text, refusal nor thinking (``empty``).
-        ItemError: the content filter removed the answer.
+        Fault: not JSON, or not a chat completion (``broken``); without a choice, or with one that has neither text,
+            refusal nor thinking (``empty``).
+        ItemError: the content filter removed the answer, or the server put all of it among the thoughts.
     """
     try:
         reply = loose_json(raw)
-    except ValueError as error:
-        raise Fault(
-            f"the reply is not JSON: {_excerpt(raw)!r}", kind="broken", paid=True
-        ) from error
-    try:
-        usage = _usage(reply)
         choices = reply["choices"]
-        if not choices:
-            raise Fault("the reply has no choices", kind="empty", paid=True)
-        choice = choices[0]
-        message = choice["message"]
-        finish = str(choice.get("finish_reason") or "")[:100]
-        thought, text = split_thinking(_text_of(message.get("content")))
-        reasoning = (
-            _text_of(message.get("reasoning_content") or message.get("reasoning")) or thought
-        )
-        if not text.strip() and message.get("refusal"):
-            text, finish = _text_of(message["refusal"]), finish or "refusal"
-        if not text.strip() and not reasoning and finish != "length":
-            if finish == "content_filter":
-                raise ItemError(
-                    "the content filter withheld the answer",
-                    cure="leave the item out, or ask another model",
-                )
-            raise Fault(
-                f"the reply is empty (finish reason: {finish or 'none'})", kind="empty", paid=True
-            )
-        found = Response(
-            text=text,
-            reasoning=reasoning,
-            confidence=_confidence(message.get("confidence")),
-            logprobs=_logprobs(choice) if choice.get("logprobs") else (),
-            usage=usage,
-            finish_reason=finish,
-            served_by=served_by,
-            latency_s=latency_s,
-            cached=cached,
-            cuts=tuple(map(str, message.get("cuts") or ())),
-        )
-        if _may_be_unstorable(raw, found) and (why := unstorable(found)):
-            raise _Malformed(why)
-    except _Malformed as error:
-        raise Fault(
-            f"the reply is malformed, {error}: {_excerpt(raw)!r}", kind="broken", paid=True
-        ) from error
-    except (
-        KeyError,
-        TypeError,
-        AttributeError,
-        ValueError,
-        OverflowError,
-        RecursionError,
-    ) as error:
+        choice = choices[0] if choices else None
+        message = {} if choice is None else choice["message"]
+        content = message.get("content")
+    except _ODD as error:
         raise Fault(
             f"the reply is not a chat completion: {_excerpt(raw)!r}", kind="broken", paid=True
         ) from error
-    return found
+    if choice is None:
+        raise Fault("the reply has no choices", kind="empty", paid=True)
+    reason = choice.get("finish_reason")
+    finish = _whole(reason[:100]) if isinstance(reason, str) else ""
+    in_parts, text = _texts(content)
+    in_tags, text = split_thinking(text)
+    beside = "".join(_texts(message.get("reasoning_content") or message.get("reasoning")))
+    reasoning = beside or in_parts or in_tags
+    if not text.strip() and message.get("refusal"):
+        text, finish = _texts(message["refusal"])[1], finish or "refusal"
+    if not text.strip() and finish != "length":
+        if finish == "content_filter" and not reasoning:
+            raise ItemError(
+                "the content filter withheld the answer",
+                cure="leave the item out, or ask another model",
+            )
+        if beside:
+            raise ItemError(
+                "the server put the whole reply among the thoughts and left no answer",
+                cure="start it with this model's reasoning parser or with none (vLLM and SGLang: --reasoning-parser; "
+                "llama.cpp: --reasoning-format), or switch thinking off; then ask again with --fresh",
+            )
+        if not reasoning:
+            raise Fault(
+                f"the reply is empty (finish reason: {finish or 'none'})", kind="empty", paid=True
+            )
+    cuts = message.get("cuts")
+    no_logprobs: tuple[TokenLogprob, ...] = ()
+    return Response(
+        text=text,
+        reasoning=reasoning,
+        confidence=_extra(_confidence, message.get("confidence"), None),
+        logprobs=_extra(_logprobs, choice, no_logprobs),
+        usage=_extra(_usage, reply, Usage()),
+        finish_reason=finish,
+        served_by=served_by,
+        latency_s=latency_s,
+        cached=cached,
+        cuts=tuple(_whole(str(cut)) for cut in cuts) if isinstance(cuts, list) else (),
+    )
 
 
-def _may_be_unstorable(raw: str, found: Response) -> bool:
-    """Whether to call `unstorable`, which is slow: hardly any reply needs it.
+_STREAM = re.compile(r"\s*(?:data|event|id|retry)?:")
 
-    Counts and confidence are checked already. What remains is half a character, which an ASCII text can only hold as an
-    escape, and the numbers of log-probabilities.
+
+def joined(stream: str) -> str:
+    """An event stream as one raw reply, any other text as it is: some servers stream although nobody asked for it.
+
+    Raises:
+        Fault: the stream is cut off, or holds no chat completion (``broken``).
     """
-    return bool(found.logprobs) or not raw.isascii() or "\\ud" in raw or "\\uD" in raw
+    if not _STREAM.match(stream):
+        return stream
+    whole: dict[str, Any] = {}
+    parts: dict[str, list[Any]] = {"content": [], "reasoning_content": [], "refusal": []}
+    logprobs: list[Any] = []
+    finish = ended = None
+    try:
+        for line in re.split(r"[\r\n]+", stream):
+            name, _, event = line.partition(":")
+            if name != "data":
+                continue
+            if event.strip() == "[DONE]":
+                ended = True
+                break
+            chunk = loose_json(event)
+            whole |= {key: value for key, value in chunk.items() if value is not None}
+            for choice in chunk.get("choices") or ():
+                delta = dict(choice.get("delta") or choice.get("message") or {})
+                delta.setdefault("reasoning_content", delta.get("reasoning"))
+                for key, held in parts.items():
+                    value = delta.get(key)
+                    held += value if isinstance(value, list) else [value]
+                logprobs += _extra(lambda c: list(c["logprobs"]["content"]), choice, [])
+                finish = choice.get("finish_reason") or finish
+        if "error" in whole or not (finish or ended) or "choices" not in whole:
+            raise ValueError("it ends before the reply does")
+    except _ODD as error:
+        raise Fault(
+            f"the event stream holds no whole reply: {_excerpt(stream)!r}", kind="broken", paid=True
+        ) from error
+    answer = {"index": 0, "message": parts, "finish_reason": finish}
+    if logprobs:
+        answer["logprobs"] = {"content": logprobs}
+    return json.dumps(whole | {"object": "chat.completion", "choices": [answer]})
 
 
 def reply_of(answer: Response, model: str) -> str:
@@ -316,7 +353,7 @@ def reply_of(answer: Response, model: str) -> str:
             ]
         }
     usage = answer.usage
-    return json.dumps(
+    whole = json.dumps(
         {
             "object": "chat.completion",
             "model": model,
@@ -330,6 +367,7 @@ def reply_of(answer: Response, model: str) -> str:
         },
         ensure_ascii=False,
     )
+    return _whole(whole)
 
 
 # --- refusals of the server ----------------------------------------------------------------------
@@ -449,10 +487,12 @@ def refusal(
     if status == 404:
         return PermanentError(
             f"no model {wire_model!r} at this address: {said}",
-            cure="check the model's name and the path (/v1)",
+            cure="check the path (/v1) and the model's name; GET /v1/models lists them",
         )
     if status in (408, 409, 425, 429) or (status >= 500 and status not in (501, 505)):
-        return Fault(f"HTTP {status}: {said}", kind=str(status), retry_after=wait)
+        # whoever answers 4xx, 503 or 529 refused before it began; behind any other, a model may have worked
+        paid = status >= 500 and status not in (503, 529)
+        return Fault(f"HTTP {status}: {said}", kind=str(status), paid=paid, retry_after=wait)
     if status in (400, 422):
         return ItemError(
             f"the server refuses the request (HTTP {status}): {said}", cure="change what it names"

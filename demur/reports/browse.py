@@ -54,9 +54,9 @@ def thumbnail(data: bytes, side: int) -> bytes:
     """
     from PIL import Image
 
-    with open_image(data) as (found, _):
-        found.draft("RGB", (side, side))
-        image = found.convert("RGBA")
+    with open_image(data) as packed:
+        packed.draft("RGB", (side, side))
+        image = packed.convert("RGBA")
         image.thumbnail((side, side), Image.Resampling.LANCZOS)
     ground = Image.new("RGBA", image.size, (255, 255, 255, 255))
     ground.alpha_composite(image)

@@ -16,7 +16,7 @@ Models differ in how many images they take: ``many``, ``one`` (the query image; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from demur.core.errors import DataError, ItemError, UsageError
@@ -25,7 +25,6 @@ from demur.core.records import (
     ContextSet,
     Evidence,
     ImagePart,
-    ImageRef,
     Message,
     Modality,
     Sample,
@@ -37,7 +36,6 @@ from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.injection import INJECTED, injected
 
 Images = Literal["many", "one", "none"]
-Captions = Literal["with", "without", "only"]
 
 
 class Layout(NamedTuple):
@@ -45,20 +43,16 @@ class Layout(NamedTuple):
 
     Attributes:
         images: how many images the model takes in one request.
-        captions: image evidence with its caption, without it, or as the caption alone.
         max_tokens: budget for the whole prompt, in estimated tokens; None for no limit.
-        image_tokens: estimated tokens per image.
-        max_side: longest side of an image in pixels; larger images are scaled down.
     """
 
     images: Images = "many"
-    captions: Captions = "with"
     max_tokens: int | None = None
-    image_tokens: int = 1000
-    max_side: int | None = None
 
 
 EVERYTHING = Layout()
+IMAGE_TOKENS = 1000
+"""Estimated tokens of an image, for a budget of tokens."""
 
 
 class Rendered(NamedTuple):
@@ -166,15 +160,12 @@ def render(
     condition: Condition,
     prompts: Prompts,
     layout: Layout = EVERYTHING,
-    *,
-    scale: Callable[[ImageRef], ImageRef] = lambda ref: ref,
 ) -> Rendered:
     """The messages for one ask.
 
     Args:
         condition: the ask's own.
         layout: what the model can take.
-        scale: returns the (smaller) image to send in place of one.
 
     Returns:
         A system message, the earlier turns of a conversation, and a user message; and the cuts: one line per piece of
@@ -206,16 +197,14 @@ def render(
             continue
         if evidence.modality is Modality.TEXT or evidence.image is None:
             parts.append(TextPart(text=f"[{number}] {evidence.title}\n{text}\n\n"))
-        elif layout.images == "many" and layout.captions != "only":
-            caption = evidence.title if layout.captions == "with" else "(image)"
+        elif layout.images == "many":
             parts += [
-                TextPart(text=f"[{number}] {caption}\n"),
-                ImagePart(image=scale(evidence.image)),
+                TextPart(text=f"[{number}] {evidence.title}\n"),
+                ImagePart(image=evidence.image),
             ]
         else:
-            if layout.captions != "only":
-                takes = "no images" if layout.images == "none" else "one image"
-                cuts.append(f"{evidence.id}: the model takes {takes}, its caption alone is shown")
+            takes = "no images" if layout.images == "none" else "one image"
+            cuts.append(f"{evidence.id}: the model takes {takes}, its caption alone is shown")
             parts.append(
                 TextPart(
                     text=f"[{number}] (an image, described by its caption) {evidence.title}\n\n"
@@ -228,7 +217,7 @@ def render(
             else "The images of the question:\n"
         )
         parts.append(TextPart(text=which))
-        parts += [ImagePart(image=scale(image)) for image in query_images]
+        parts += [ImagePart(image=image) for image in query_images]
     parts.append(TextPart(text=question))
     user = Message(role="user", parts=_merge_texts(parts))
     earlier_messages = [
@@ -253,19 +242,15 @@ def _fit_to_budget(
         return texts
 
     def cost(i: int) -> int:
-        image = (
-            ask.evidence[i].image is not None
-            and layout.images == "many"
-            and layout.captions != "only"
-        )
+        image = ask.evidence[i].image is not None and layout.images == "many"
         return (
             tokens(ask.evidence[i].title)
             + tokens(texts[i] or "")
             + 8
-            + (layout.image_tokens if image else 0)
+            + (IMAGE_TOKENS if image else 0)
         )
 
-    fixed = tokens(system) + tokens(question) + n_query * layout.image_tokens + 32
+    fixed = tokens(system) + tokens(question) + n_query * IMAGE_TOKENS + 32
     room = layout.max_tokens - fixed
     if room < 0:
         raise ItemError(

@@ -35,7 +35,7 @@ from demur.judge.encoder import base, ids
 from demur.judge.exact import exact
 from demur.judge.local import LocalJudge
 from demur.judge.official import evqa, infoseek, mmdocrag, mragbench, viquae, webqa
-from demur.judge.parse import literal, parse
+from demur.judge.parse import parse
 from demur.scenarios.systems.model import read_reply
 
 TRUSTED = {
@@ -55,7 +55,6 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [bm25._word()],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
     "demur.judge.courtesies: '|'.join((f'(?:{plain(line)})' for line in lines if line and line[0] not in '#['))": [],
-    "demur.judge.model: f',({names})=([^,]*)$'": [],  # of the command's own argument
     # courtesies (of 240 characters): functions below
     "demur.judge.plain_refusals: '|'.join(sorted(map(re.escape, pieces), key=lambda p: (-len(p), p)))": [],  # letters
     "demur.models.keys: ''.join(pattern)": [],  # of the user's own key
@@ -149,7 +148,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "wording": wording.buckets,
     "visible": visible,
     "parse": parse,
-    "literal": literal,
     **{f"holds {name}": partial(holds, spec) for name, spec in SPECS.items()},
     "unwrapped": unwrapped,
     "bodies": lambda text: list(bodies(text, "What is the capital of Chad?")),

@@ -34,28 +34,17 @@ def verdict(outcome: str, probability: float | None = None) -> Verdict:
     )
 
 
-def test_three_layouts_are_read(tmp_path: Path) -> None:
+def test_labels_and_what_only_declines_are_read(tmp_path: Path) -> None:
     plain = RIVER | {"id": "a", "response": "The Danube.", "label": "correct", "language": "en"}
-    evouna = {
-        "question": "Which river?",
-        "golden_answer": "Danube/Donau",
-        "answer_x": "Donau",
-        "judge_x": True,
-        "answer_y": "Rhine",
-        "judge_y": False,
-    }
     declines = {"text": "I don't know.", "deflects": True}
     written(tmp_path / "a.jsonl", plain, declines, {"text": "Rhine.", "deflects": False})
-    (tmp_path / "b.json").write_text(json.dumps([evouna]))
     items = load(tmp_path)
     assert [(item.label, item.part) for item in items] == [
         ("correct", ""),
         ("deflected", ""),
         ("answered", ""),
-        ("correct", "x"),
-        ("not_correct", "y"),
     ]
-    assert items[3].answers.accepted == (("Danube",), ("Donau",))
+    assert items[0].answers.accepted == (("Danube",),)
     assert asks(items)[0][0].question == "Which river?"
 
 

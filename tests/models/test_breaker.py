@@ -196,3 +196,4 @@ async def test_what_an_sdk_raises_on_one_item_is_that_items_error(ask, monkeypat
         with pytest.raises(ItemError, match=type(raised).__name__) as caught:
             await model.complete(ask("q", model=model.id, item="it"))
         assert caught.value.item == "it"
+        assert caught.value.paid  # it may have been a reply that the SDK could not read

@@ -162,7 +162,7 @@ def test_kills_and_resumes_and_two_processes_never_pass_the_budget(tmp_path):
         json.dumps({"models": {"fake": {"prompt": 0.0, "completion": 1000.0}}})
     )
     money, rng = 1.5, random.Random(7)
-    with running("500=5%,429=5%", latency_s=0.02) as server:
+    with running("503=5%,429=5%", latency_s=0.02) as server:
 
         def start():
             return subprocess.Popen(

@@ -177,6 +177,7 @@ async def test_a_plan_counts_what_would_be_paid(ask, tmp_path):
         200,
     )
     assert line.money == pytest.approx((300 * 100 + 200 * 1000) * 1e-6)
+    assert line.expected == line.money  # a reply of ten tokens is no longer than usual
     assert line.seconds == 10
     assert (
         after.lines[0].calls,
@@ -206,7 +207,14 @@ def test_plans_add_up_and_an_unknown_price_stays_unknown():
     gate = Estimate(
         lines=(
             EstimateLine(
-                stage="gate", model="a", calls=10, cached=4, prompt=60, money=1.5, seconds=300
+                stage="gate",
+                model="a",
+                calls=10,
+                cached=4,
+                prompt=60,
+                money=1.5,
+                expected=0.5,
+                seconds=300,
             ),
         )
     )
@@ -216,6 +224,44 @@ def test_plans_add_up_and_an_unknown_price_stays_unknown():
     assert (gate + done).money == 1.5
     table = (gate + judge).text().splitlines()
     assert len(table) == 4
-    assert table[1].split() == ["gate", "a", "10", "4", "6", "60", "0", "$1.50", "5", "min"]
+    assert table[1].split() == [
+        "gate",
+        "a",
+        "10",
+        "4",
+        "6",
+        "60",
+        "0",
+        "$0.50",
+        "$1.50",
+        "5",
+        "min",
+    ]
     assert "unknown" in table[2]
     assert table[3].split()[:4] == ["total", "12", "4", "8"]
+
+
+async def test_beside_the_bound_stands_what_replies_of_the_usual_length_cost(ask, tmp_path):
+    """A thousand one-line answers of a model at $5 and $30 were planned at 4,096 tokens each."""
+    table = tmp_path / "prices.json"
+    table.write_text(json.dumps({"models": {"fake": {"prompt": 0.0, "completion": 30.0}}}))
+    requests = [ask(f"q{n}") for n in range(1000)]
+    [line] = estimate_calls("run", "http://h/v1#fake", requests, prices=table).lines
+    assert line.money == pytest.approx(1000 * 4096 * 30e-6)
+    assert line.expected == pytest.approx(1000 * 100 * 30e-6)
+    async with FakeEndpoint() as server, open_model(server.model(), ledger=tmp_path / "l") as model:
+        await model.complete(requests[0])  # two words
+    [line] = estimate_calls(
+        "run", "http://h/v1#fake", requests, prices=table, ledger=tmp_path / "l"
+    ).lines
+    assert line.expected == pytest.approx(999 * 2 * 30e-6)
+
+
+async def test_a_plan_in_flex_is_at_its_price(ask, tmp_path):
+    table = tmp_path / "prices.json"
+    row = {"prompt": 0.0, "completion": 30.0}
+    table.write_text(json.dumps({"models": {"fake": row | {"flex": 0.5}, "other": row}}))
+    flex = [ask("q", max_tokens=10, service_tier="flex")]
+    for model, share in (("fake", 0.5), ("other", 1.0)):
+        [line] = estimate_calls("run", f"http://h/v1#{model}", flex, prices=table).lines
+        assert line.money == pytest.approx(share * 10 * 30e-6)

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from demur.core.errors import StorageError
+from demur.models.budget import Budget
 from demur.models.ledger import Entry, Ledger, entry_line, recover
 
 
@@ -321,9 +323,84 @@ def test_foreign_and_newer_files_are_refused(tmp_path):
     newer = tmp_path / "newer"
     Ledger(newer).close()
     db = sqlite3.connect(newer)
-    db.execute("PRAGMA user_version=99")
+    db.execute("ALTER TABLE reply ADD COLUMN mood TEXT")
     db.close()
-    with pytest.raises(StorageError, match="upgrade demur"):
-        Ledger(newer)
+    for options in ({}, {"read_only": True}):
+        with pytest.raises(StorageError) as caught:
+            Ledger(newer, **options)
+        assert caught.value.item == str(newer)
+        assert "demur calls recover" in caught.value.cure
     with pytest.raises(StorageError, match="no such ledger"):
         Ledger(tmp_path / "missing", read_only=True)
+
+
+def changed(path, *statements):
+    """A ledger with one reply that somebody changed."""
+    with Ledger(path) as ledger:
+        ledger.put(entry(1))
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in statements:
+            db.execute(statement)
+    return path
+
+
+TRIGGER = "CREATE TRIGGER t BEFORE INSERT ON reply BEGIN SELECT RAISE(IGNORE); END"
+VIEW = (
+    "ALTER TABLE reply RENAME TO held",
+    "CREATE VIEW reply AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT * FROM held, r",
+)
+SPENDING_VIEW = (
+    "DROP TABLE spending",
+    "CREATE VIEW spending AS SELECT '' AS label, -9 AS amount, 0 AS unreported, 1 AS overrun",
+)
+CHECKED = (
+    "DROP TABLE claim",
+    "CREATE TABLE claim (key BLOB PRIMARY KEY, owner TEXT NOT NULL CHECK (owner = '')) WITHOUT ROWID",
+)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        (TRIGGER,),
+        VIEW,
+        SPENDING_VIEW,
+        CHECKED,
+        ("CREATE INDEX i ON reply (hex(raw))",),
+        ("CREATE VIEW other AS SELECT 1",),
+    ],
+)
+def test_a_ledger_that_somebody_changed_is_refused(tmp_path, statements):
+    """A trigger drops a paid reply without an error."""
+    path = changed(tmp_path / "l", *statements)
+    for use in (Ledger, lambda p: Ledger(p, read_only=True), lambda p: Budget(1.0, p).spent):
+        with pytest.raises(StorageError) as caught:
+            use(path)
+        assert caught.value.item == str(path)
+
+
+@pytest.mark.parametrize("statements", [(TRIGGER,), VIEW, SPENDING_VIEW])
+def test_nothing_is_recovered_from_what_would_run(tmp_path, statements):
+    with pytest.raises(StorageError) as caught:
+        recover(changed(tmp_path / "l", *statements), tmp_path / "new")
+    assert caught.value.item == str(tmp_path / "l")
+
+
+def test_the_replies_of_another_schema_are_recovered(tmp_path):
+    path = changed(tmp_path / "l", "ALTER TABLE reply ADD COLUMN mood TEXT", "DROP TABLE spending")
+    assert recover(path, tmp_path / "new") == (1, 0)
+
+
+def test_a_commit_that_keeps_less_than_was_written_is_an_error(tmp_path):
+    """The reply stays with the ledger, which writes it elsewhere when it closes."""
+    ledger = Ledger(tmp_path / "l")
+    ledger.put(entry(1))
+    ledger.put(entry(1))  # again: its reply is there
+    ledger._db.execute(TRIGGER)
+    with pytest.raises(StorageError) as caught:
+        ledger.put(entry(2))
+    assert caught.value.item == str(tmp_path / "l")
+    assert [e.key for e in ledger.unsaved] == [entry(2).key]
+    with pytest.raises(StorageError) as caught:
+        ledger.close()
+    assert "demur calls recover" in caught.value.cure

@@ -169,7 +169,7 @@ async def test_the_deadline_bounds_all_attempts(ask):
         ("413", ItemError, "smaller"),
         ("filter", ItemError, "another model"),
         ("401", PermanentError, "DEMUR_API_KEY"),
-        ("404", PermanentError, "this server has fake"),
+        ("404", PermanentError, "lists them"),
         ("text-only", PermanentError, "--mmproj"),
         ("quota", PermanentError, "money"),
     ],

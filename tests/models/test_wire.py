@@ -58,12 +58,6 @@ def test_body_carries_every_field():
         "top_k": 1,
         "chat_template_kwargs": {"enable_thinking": False},
     }
-    assert (
-        wire.body(request, "m", str, max_tokens_field="max_completion_tokens")[
-            "max_completion_tokens"
-        ]
-        == 5
-    )
 
 
 def test_body_keeps_images_and_texts_in_their_order(ask):
@@ -73,7 +67,7 @@ def test_body_keeps_images_and_texts_in_their_order(ask):
     assert shown == ["first", "a.png", "second", "b.png"]
 
 
-@pytest.mark.parametrize("field", ["model", "messages", "stream", "n"])
+@pytest.mark.parametrize("field", ["model", "messages", "stream", "n", "service_tier"])
 def test_extra_cannot_change_what_is_asked(ask, field):
     with pytest.raises(UsageError, match=field):
         wire.body(ask("q", extra={field: 1}), "m", str)
@@ -90,6 +84,26 @@ def test_extra_cannot_change_what_is_asked(ask, field):
         (completion("<think>because", "length"), "", "because"),
         (completion("", "length", reasoning_content="because"), "", "because"),
         (completion([{"type": "text", "text": "yes"}]), "yes", ""),
+        (completion({"type": "text", "text": "yes"}), "yes", ""),
+        (completion(["y", {"type": "output_text", "text": "es"}, None, 7]), "yes", ""),
+        (completion([{"type": "thinking", "thinking": "because"}, "yes"]), "yes", "because"),
+        (
+            completion(
+                [
+                    {"type": "thinking", "thinking": [{"type": "text", "text": "because"}]},
+                    {"type": "text", "text": "yes"},
+                ]
+            ),
+            "yes",
+            "because",
+        ),
+        (completion([{"type": "reasoning", "text": "because"}, "yes"]), "yes", "because"),
+        (completion("yes", reasoning=[{"type": "text", "text": "because"}]), "yes", "because"),
+        (completion("yes", reasoning_content={"text": "because"}), "yes", "because"),
+        (completion("yes", reasoning_content=7, reasoning=False), "yes", ""),
+        (completion("no \udc00"), "no ?", ""),
+        (completion("yes", finish=[["stop"]]), "yes", ""),
+        (completion("yes", cuts=7), "yes", ""),
         (completion(None, refusal="I cannot help"), "I cannot help", ""),
         (completion("I cannot", "content_filter"), "I cannot", ""),
         ("\ufeff" + completion("yes"), "yes", ""),
@@ -279,7 +293,9 @@ def test_permanent_refusals_name_their_cure(error, kind, cure):
 def test_passing_refusals_are_faults(status):
     error = refuse(status, headers={"Retry-After": "3"})
     assert isinstance(error, Fault)
-    assert (error.kind, error.retry_after, error.paid) == (str(status), 3.0, False)
+    assert (error.kind, error.retry_after) == (str(status), 3.0)
+    # a gateway's time-out does not say that the model behind it did nothing
+    assert error.paid == (status in (500, 502, 504, 520))
 
 
 @pytest.mark.parametrize(
@@ -326,30 +342,83 @@ def raw_completion(
 DEEP = "[" * 50_000 + "]" * 50_000
 
 
+USAGE = {"prompt_tokens": 9, "completion_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("usage", "reported"),
+    [
+        (json.dumps(USAGE), True),
+        (json.dumps(USAGE | {"prompt_tokens_details": {"cached_tokens": "x"}}), True),
+        ("null", False),
+        ("{}", False),
+        ('"many"', False),
+        ("[1]", False),
+        ("true", False),
+        ('{"prompt_tokens": 0, "completion_tokens": 0}', False),
+        ('{"prompt_tokens": 9, "completion_tokens": 0}', False),
+        ('{"prompt_tokens": 9}', False),
+        ('{"input_tokens": 9, "output_tokens": 2}', False),
+        ('{"prompt_tokens": "9", "completion_tokens": 2}', False),
+        ('{"prompt_tokens": true, "completion_tokens": 2}', False),
+        ('{"prompt_tokens": 9, "completion_tokens": -2}', False),
+        ('{"prompt_tokens": 1e300, "completion_tokens": 2}', False),
+        ('{"prompt_tokens": 9, "completion_tokens": NaN}', False),
+        (f'{{"prompt_tokens": {2**70}, "completion_tokens": 2}}', False),
+        ('{"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": "x"}', False),
+    ],
+)
+def test_an_answer_stays_whatever_stands_for_its_usage(usage, reported):
+    reply = wire.response(raw_completion(usage=usage))
+    assert (reply.text, reply.usage.reported) == ("Paris", reported)
+    assert reply.usage == (Usage(prompt=9, completion=2) if reported else reply.usage)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", '"high"', "-5", "true", "[1]", "{}"])
+def test_an_answer_stays_beside_a_confidence_that_is_none(value):
+    reply = wire.response(raw_completion(f'{{"content": "Paris", "confidence": {value}}}'))
+    assert (reply.text, reply.confidence) == ("Paris", None)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "7",
+        '"x"',
+        "[]",
+        '{"content": 7}',
+        '{"content": [7]}',
+        '{"content": [{"token": "a"}]}',
+        '{"content": [{"token": "a", "logprob": "low"}]}',
+        '{"tokens": ["a"]}',
+    ],
+)
+def test_an_answer_stays_beside_log_probabilities_that_are_none(value):
+    raw = f'{{"choices": [{{"message": {{"content": "Paris"}}, "logprobs": {value}}}]}}'
+    reply = wire.response(raw)
+    assert (reply.text, reply.logprobs) == ("Paris", ())
+
+
+@pytest.mark.parametrize("content", [None, "", [], [{"type": "text", "text": ""}]])
+@pytest.mark.parametrize("finish", ["stop", None])
+def test_an_answer_that_the_server_put_among_the_thoughts_names_its_option(content, finish):
+    with pytest.raises(ItemError) as caught:
+        wire.response(completion(content, finish, reasoning_content="so it is Paris"))
+    assert "--reasoning-parser" in caught.value.cure
+    assert "--fresh" in caught.value.cure
+
+
 @pytest.mark.parametrize(
     "raw",
     [
-        raw_completion('{"content": "\\ud800"}'),
-        raw_completion('{"content": "Paris", "reasoning": "\\udfff"}'),
-        raw_completion(finish='"\\ud800"'),
-        raw_completion('{"content": "Paris", "confidence": NaN}'),
-        raw_completion('{"content": "Paris", "confidence": Infinity}'),
-        raw_completion('{"content": "Paris", "confidence": "high"}'),
-        raw_completion('{"content": "Paris", "confidence": -5}'),
-        raw_completion(usage='"many"'),
-        raw_completion(usage="[1]"),
-        raw_completion(usage='{"prompt_tokens": "12"}'),
-        raw_completion(usage='{"prompt_tokens": 1e300}'),
-        raw_completion(usage='{"completion_tokens": NaN}'),
-        raw_completion(usage=f'{{"prompt_tokens": {2**70}}}'),
-        raw_completion(usage=f'{{"prompt_tokens": {"9" * 5000}}}'),
-        raw_completion(usage='{"prompt_tokens_details": "x"}'),
-        raw_completion('{"content": ""}', usage='"x"', finish='"content_filter"'),
         raw_completion(usage=DEEP),
         raw_completion(finish=DEEP),
+        raw_completion(usage=f'{{"prompt_tokens": {"9" * 5000}}}'),
         DEEP,
         '{"choices":' * 1000 + "1" + "}" * 1000,
-        '{"choices": [{"message": {"content": "\ud800"}}]}',
+        '{"choices": {"message": {"content": "Paris"}}}',
+        '{"choices": ["Paris"]}',
+        '{"choices": [{"message": "Paris"}]}',
     ],
     ids=lambda raw: str(raw[:70]).encode("ascii", "replace").decode(),
 )
@@ -358,6 +427,70 @@ def test_a_hostile_reply_is_a_malformed_reply(raw):
         wire.response(raw)
     assert caught.value.kind == "broken"
     str(caught.value).encode()  # it goes into files
+
+
+def events(*chunks, end="data: [DONE]\n\n"):
+    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + end
+
+
+def delta(finish=None, **fields):
+    return {"id": "x", "choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+STREAM = (
+    delta(role="assistant", content=""),
+    delta(reasoning_content="because"),
+    delta(content="y\u2028"),
+    delta(content=[{"type": "text", "text": "es"}]),
+    delta("stop"),
+    {"id": "x", "choices": [], "usage": USAGE, "error": None},
+)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        events(*STREAM),
+        events(*STREAM, end=""),
+        ": wait\n\nevent: message\n" + events(*STREAM),
+        events(*STREAM).replace("\n", "\r\n"),
+    ],
+)
+def test_an_event_stream_is_a_reply(raw):
+    reply = wire.response(wire.joined(raw))
+    assert (reply.text, reply.reasoning, reply.finish_reason) == ("y\u2028es", "because", "stop")
+    assert reply.usage == Usage(prompt=9, completion=2)
+
+
+def test_log_probabilities_and_refusals_come_in_a_stream_too():
+    entry = {"token": "a", "logprob": -0.5}
+    first, second = delta(content="a"), delta("stop", content="a")
+    for chunk in (first, second):
+        chunk["choices"][0]["logprobs"] = {"content": [entry]}
+    assert len(wire.response(wire.joined(events(first, second))).logprobs) == 2
+    refused = wire.response(
+        wire.joined(events(delta(refusal="I "), delta("stop", refusal="won't")))
+    )
+    assert refused.text == "I won't"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        events(*STREAM[:4], end=""),
+        events({"error": {"message": "overloaded"}}),
+        events(*STREAM[:4], {"error": {"message": "overloaded"}}),
+        events(),
+        "data: {nope\n\n",
+        events([1]),
+        events({"choices": ["x"]}),
+        events({"choices": 7}),
+    ],
+)
+def test_a_stream_that_ends_before_its_reply_is_broken(raw):
+    with pytest.raises(Fault) as caught:
+        wire.response(wire.joined(raw))
+    assert (caught.value.kind, caught.value.paid) == ("broken", True)
 
 
 SCALARS = (

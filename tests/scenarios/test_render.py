@@ -48,8 +48,6 @@ def case():
         ("realistic-many", "realistic(k=3)", "moderate", Layout()),
         ("realistic-one", "realistic(k=3)", "moderate", Layout("one")),
         ("realistic-none", "realistic(k=3)", "soft+confidence+reasoning", Layout("none")),
-        ("realistic-no-captions", "realistic(k=3)", "moderate", Layout("many", "without")),
-        ("realistic-captions-only", "realistic(k=3)", "moderate", Layout("many", "only")),
     ],
 )
 def test_golden_prompts(name, text, how, layout):

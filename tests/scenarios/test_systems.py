@@ -261,20 +261,6 @@ def test_a_text_only_model_is_not_asked_about_images():
     assert system.skip_reason(asked(sample("q"))) == ""
 
 
-def test_images_are_scaled_the_same_way_every_time():
-    images = Images()
-    big = images.ref((10, 200, 30))
-    context = SystemContext(read_image=images.read, options={"layout": Layout(max_side=6)})
-    one, two = (
-        ModelSystem("http://127.0.0.1:9/v1#m", context).request(asked(sample("q", images=(big,))))
-        for _ in range(2)
-    )
-    assert one == two
-    sent = [p.image for m in one.messages for p in m.parts if p.type == "image"]
-    assert max(sent[0].width, sent[0].height) == 6
-    assert sent[0].sha256 != big.sha256
-
-
 async def test_a_model_is_opened_once_however_many_ask_at_once(tmp_path, monkeypatch):
     import asyncio
 

@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 
 from demur.core.errors import DataError
 from demur.core.store import Problems, storage_errors
+from demur.core.uris import open_member
 from demur.corpora.formats.files import BLOCK, BROKEN
 
 MOST_PACKED = 200
@@ -135,7 +136,7 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes] | None]]:
         with zipfile.ZipFile(archive) as opened:
             for info in opened.infolist():
                 if not info.is_dir():
-                    with opened.open(info) as source:
+                    with open_member(opened, info.filename) as source:
                         yield info.filename, source
         return
     with tarfile.open(archive, "r|*") as tar:

@@ -15,6 +15,7 @@ from typing import IO, cast
 
 from demur.core.errors import DataError
 from demur.core.store import as_utf8, storage_errors
+from demur.core.uris import open_member
 
 BLOCK = 1 << 20
 """Characters or bytes read at a time."""
@@ -61,7 +62,7 @@ def open_bytes(path: Path, member: str = "") -> Iterator[IO[bytes]]:
                         item=path,
                         cure="check the archive",
                     )
-                with archive.open(name) as handle:
+                with open_member(archive, name) as handle:
                     yield handle
         else:
             yield as_utf8(raw)

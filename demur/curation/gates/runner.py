@@ -97,24 +97,20 @@ def skip_reasons(
 def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a model gate as `ModelSystem` takes them.
 
-    ``images`` (many, one, none), ``captions`` (with, without, only) and ``prompt_tokens`` become its layout; the rest
-    is sampling.
+    ``images`` (many, one, none) becomes its layout; the rest is sampling.
 
     Raises:
         UsageError: a layout has no such value.
     """
     rest = dict(options)
-    chosen = {k: rest.pop(k) for k in ("images", "captions", "prompt_tokens") if k in rest}
-    if not chosen:
+    images = rest.pop("images", None)
+    if images is None:
         return rest
-    images, captions = chosen.get("images", "many"), chosen.get("captions", "with")
-    if images not in ("many", "one", "none") or captions not in ("with", "without", "only"):
+    if images not in ("many", "one", "none"):
         raise UsageError(
-            f"images: {images}, captions: {captions}",
-            item="a gate's options",
-            cure="images is many, one or none; captions is with, without or only",
+            f"images: {images}", item="a gate's options", cure="write many, one or none"
         )
-    return {**rest, "layout": Layout(images, captions, chosen.get("prompt_tokens"))}
+    return {**rest, "layout": Layout(images)}
 
 
 def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repeat: int) -> str:

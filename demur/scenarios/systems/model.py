@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -29,7 +29,6 @@ from demur.core.records import (
 from demur.core.store import digest, why_invalid
 from demur.scenarios.conditions import condition
 from demur.scenarios.render import Layout, Rendered, render
-from demur.scenarios.scale import Scaler
 
 if TYPE_CHECKING:
     from demur.models import Counts, Model
@@ -49,6 +48,7 @@ class Sampling(Record):
     top_p: float | None = Field(default=None, ge=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     seed: int | None = None
+    service_tier: Literal["flex"] | None = None
     extra: dict[str, Any] = Field(default_factory=dict)
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0)
@@ -59,7 +59,7 @@ class ModelSystem:
 
     Args:
         argument: a model string of `demur.models`, or several of one model joined by commas.
-        context: ``options`` may hold sampling (temperature, max_tokens ...) and layout (images, captions, max_tokens).
+        context: ``options`` may hold sampling (temperature, max_tokens ...) and a layout.
     """
 
     def __init__(self, argument: str, context: SystemContext) -> None:
@@ -86,7 +86,6 @@ class ModelSystem:
         self.sampling = options
         self.addresses = addresses_of(argument)
         self._context = context
-        self._images = Scaler(context.read_image, self.layout.max_side)
         self._model: Model | None = None
         self._closing: Any = None
         self._opening = asyncio.Lock()
@@ -130,7 +129,9 @@ class ModelSystem:
         usual = Layout()._asdict()
         layout = {k: v for k, v in self.layout._asdict().items() if v != usual[k]}
         sampling = {
-            k: digest(v, 16) if k == "extra" else v for k, v in sorted(self.sampling.items())
+            k: digest(v, 16) if k == "extra" else v
+            for k, v in sorted(self.sampling.items())
+            if k != "service_tier"  # it changes price and speed, and no answer
         }
         return {**sampling, **({"layout": layout} if layout else {})}
 
@@ -153,7 +154,7 @@ class ModelSystem:
 
     def _rendered(self, ask: Ask) -> Rendered:
         how = condition(ask.condition)
-        return render(ask, how, self._context.prompts, self.layout, scale=self._images.scale)
+        return render(ask, how, self._context.prompts, self.layout)
 
     def _request(self, ask: Ask, rendered: Rendered) -> Request:
         from demur.models import model_id
@@ -185,7 +186,7 @@ class ModelSystem:
                     self.addresses,
                     ledger=self._context.ledger,
                     concurrency=self._context.concurrency,
-                    read_image=self._images.read,
+                    read_image=self._context.read_image,
                     budget=self._context.budget,
                     prices=self._context.prices,
                     before_first=partial(ping, self.addresses, lists=False),
@@ -208,13 +209,9 @@ class ModelSystem:
         """Render the ask, call the model, read the reply."""
         how = condition(ask.condition)
         model = await self._opened()
-        # scaling images takes long enough to need a thread; rendering text does not
-        scales = self.layout.max_side is not None
         cuts: tuple[str, ...] = ()
         try:
-            rendered = (
-                await asyncio.to_thread(self._rendered, ask) if scales else self._rendered(ask)
-            )
+            rendered = self._rendered(ask)
             cuts = rendered.cuts
             reply = await model.complete(self._request(ask, rendered))
         except (ItemError, TransientError) as error:  # this item's failure, not the system's
@@ -235,8 +232,7 @@ class ModelSystem:
         message = Message(
             role="user",
             parts=tuple(
-                TextPart(text=p) if isinstance(p, str) else ImagePart(image=self._images.scale(p))
-                for p in parts
+                TextPart(text=p) if isinstance(p, str) else ImagePart(image=p) for p in parts
             ),
         )
         options = {"draw": draw, **self.sampling}

@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
-from demur.core.errors import ItemError, TransientError, UsageError
+from demur.core.errors import DemurError, ItemError, TransientError, UsageError
 from demur.core.records import (
     AnswerSpec,
     ImagePart,
@@ -35,6 +36,7 @@ from demur.core.records import (
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
 from demur.core.thinking import visible
+from demur.core.uris import read_image
 from demur.judge.base import JudgeContext
 from demur.judge.local import LocalJudge
 from demur.judge.model import ModelJudge, target
@@ -54,6 +56,7 @@ from demur_suites.mm_thebench.chains import (
 )
 from demur_suites.mm_thebench.items import BASE, Item, RubricItem, Step
 from demur_suites.mm_thebench.measures import Judged, Level, Mark, StepMatch, tokens
+from demur_suites.scale import Scaler
 
 T = TypeVar("T")
 AT_ONCE = 16
@@ -69,6 +72,8 @@ PROMPTS = {
     "draft-rubric": ("question", "answer", "steps", "kinds"),
 }
 """Role -> the fields of its prompt."""
+LONGEST_SIDE = 1_024
+"""Pixels of an image that a judge is shown."""
 ROOM = 2_048
 """Tokens that a reply may take beyond its content: for a judge that thinks before it writes."""
 
@@ -198,7 +203,7 @@ class ChainJudge(ModelJudge):
     """Judges chains at three levels.
 
     Args:
-        argument: a model string of `demur.models`.
+        argument: a model string of `demur.models`; with ``,images=yes`` behind it, it sees an item's pictures.
         context: ledger, budget, prices.
         prompts: folder of prompts (``answer.md``, ``segment.md``, ``match.md``, ``rubric.md``) in place of ours.
         room: tokens that a reply may take beyond its content, for a judge that thinks before it writes.
@@ -213,7 +218,16 @@ class ChainJudge(ModelJudge):
         prompts: Path | None = None,
         room: int = ROOM,
     ) -> None:
-        super().__init__(argument, context)
+        argument, option, sees = argument.partition(",images=")
+        if option and sees not in ("yes", "no"):
+            raise UsageError(
+                f"images={sees!r}", item=argument, cure="write images=yes or images=no"
+            )
+        self.sees = sees == "yes"
+        context = context or JudgeContext()
+        self._scaler = Scaler(context.read_image or read_image, LONGEST_SIDE)
+        super().__init__(argument, replace(context, read_image=self._scaler.read))
+        self.id += ",images=yes" * self.sees
         self._room = room
         self.texts, self.own = _texts(prompts)
         self.prompt_sha256 = digest(self.texts)
@@ -247,9 +261,7 @@ class ChainJudge(ModelJudge):
         schema = None if role in self.own else schema
         text = TextPart(text=Template(self.texts[role]).safe_substitute(fields))
         try:
-            shown = [
-                ImagePart(image=ref) for ref in self._scaled(tuple(pictures) if self.sees else ())
-            ]
+            shown = [ImagePart(image=self._scaled(ref)) for ref in pictures if self.sees]
             request = Request(
                 model=self.model,
                 temperature=0.0,
@@ -271,6 +283,12 @@ class ChainJudge(ModelJudge):
             cut = ", its tokens ended" if reply.finish_reason == "length" else ""
             notes.add(f"a reply of the judge could not be read ({role}{cut})")
         return found
+
+    def _scaled(self, image: ImageRef) -> ImageRef:
+        try:
+            return self._scaler.scale(image)
+        except (DemurError, OSError) as error:
+            raise ItemError(f"an image cannot be read: {error}", item=image.uri) from error
 
     async def judge(self, item: Item, response: Response, *, answers: bool = True) -> Judged:
         """One reply at three levels; without ``answers`` the steps and the rubric only."""

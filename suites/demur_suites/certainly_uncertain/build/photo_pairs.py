@@ -211,11 +211,10 @@ class Maker:
             things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
-                with open_image(self._read(thing.mask)) as (
-                    given,
-                    _,
-                ):  # what is transparent in a mask is no white
-                    found |= np.asarray(given.convert("RGB").convert("L").resize(photo.size)) > 127
+                with open_image(
+                    self._read(thing.mask)
+                ) as mask:  # what is transparent in it is no white
+                    found |= np.asarray(mask.convert("RGB").convert("L").resize(photo.size)) > 127
             elif thing.box is not None:
                 box = thing.box
                 found |= (

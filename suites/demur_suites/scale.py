@@ -1,4 +1,4 @@
-"""Scales images down before they are sent: models charge by the pixel and limit their number."""
+"""Scales images down before a judge sees them: models charge by the pixel and limit their number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-from demur.core.images import open_image
+from demur.core.images import open_image, turn_of
 from demur.core.records import ImageRef
 from demur.core.store import digest
 
@@ -66,7 +66,8 @@ class Scaler:
     def _shrink(self, ref: ImageRef) -> tuple[bytes, int, int]:
         from PIL import Image
 
-        with open_image(self._read_original(ref), ref.uri) as (image, turn):
+        with open_image(self._read_original(ref), ref.uri) as image:
+            turn = turn_of(image)
             picture = (image if turn is None else image.transpose(turn)).convert("RGB")
         side = self._max_side or max(ref.width, ref.height)
         picture.thumbnail((side, side), Image.Resampling.LANCZOS)
