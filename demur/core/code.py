@@ -51,8 +51,6 @@ def named(text: str, form: str = "python:module:function") -> tuple[Callable[...
     item = form.partition(":")[0] + ":" + text if form.startswith("python:") else text
     if not module or not name:
         raise UsageError("this names no function", item=item, cure=f"write {form}")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     found: Any = imported(module, item)
     if found is None:
         raise UsageError(

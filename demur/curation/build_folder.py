@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import yaml
 
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.store import read_json, write_atomic, write_json
+from demur.core.untrusted import Choice, check
 from demur.curation.recipe import BuildRecipe, load_recipe, parse_recipe
 
 RECIPE = "recipe.yaml"
@@ -64,6 +66,42 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
     return FolderRecipe(parse_recipe(recipe, str(state_of(found))), base, skip_bad, found.resolve())
 
 
+def trusted_recipe(folder: Path) -> FolderRecipe:
+    """The recipe of a build folder, to carry it out: it may come from anybody.
+
+    Raises:
+        ReleaseError: see `recipe_of_folder`.
+        UntrustedFile: it names what only the user may choose.
+    """
+    stated = recipe_of_folder(folder)
+    choices = _choices(stated.recipe, stated.base)
+    check(state_of(stated.work), choices, folder=stated.work)
+    return stated
+
+
+def _choices(recipe: BuildRecipe, base: Path) -> Iterator[Choice]:
+    """Everything in a recipe that names a part, weights or a path."""
+    yield Choice("judges", recipe.judge)
+    systems = (
+        *recipe.gates,
+        *recipe.monitors,
+        *([recipe.topic_names] if recipe.topic_names else []),
+    )
+    for asked in systems:
+        yield Choice("systems", asked.system, asked.options)
+    for source in recipe.sources:
+        yield Choice("sources", source.name, source.options)
+        if source.path is not None:
+            yield Choice("folder", source.path, base=base)
+    for retrieval in (recipe.retrieval, *(recipe.retrieval_of(s) for s in recipe.sources)):
+        for encoder in filter(None, (retrieval.encoder, retrieval.text_encoder)):
+            yield Choice("encoders", encoder)
+        for weights in filter(None, (retrieval.tokenizer, retrieval.cross_encoder)):
+            yield Choice("data", weights)
+        if retrieval.index is not None:
+            yield Choice("folder", retrieval.index, base=base)
+
+
 def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> FolderRecipe:
     """The recipe in a file or of a build folder, with the build folder to use.
 
@@ -71,14 +109,17 @@ def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) ->
         path: recipe.yaml, or a build folder.
         out: the build folder; None: the folder itself, or NAME-VERSION of the recipe file.
         skip_bad: leave bad records out; a folder that was built so stays so.
+
+    Raises:
+        UntrustedFile: the recipe of a folder names what only the user may choose; one in a file is the user's own.
     """
     if path.is_dir():
-        made = recipe_of_folder(path)
+        made = trusted_recipe(path)
         return made._replace(skip_bad=skip_bad or made.skip_bad, work=out or made.work)
-    recipe = load_recipe(path)
-    return FolderRecipe(
-        recipe, path.resolve().parent, skip_bad, out or Path(f"{recipe.name}-{recipe.version}")
-    )
+    recipe, base = load_recipe(path), path.resolve().parent
+    if state_of(base).is_file():  # `rebuild` wrote it: it came with the folder
+        check(path, _choices(recipe, base), folder=base)
+    return FolderRecipe(recipe, base, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
 
 
 def check_same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:

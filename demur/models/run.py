@@ -171,7 +171,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(_quiet_at_ctrl_c(work))
     thread = ThreadPoolExecutor(1, thread_name_prefix="demur-calls")
     try:
-        return thread.submit(asyncio.run, work).result()
+        return thread.submit(copy_context().run, asyncio.run, work).result()  # type: ignore[arg-type]
     finally:
         thread.shutdown(wait=False)
 

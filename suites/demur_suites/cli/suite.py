@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import Parser, budget_of, job, json_object, positive, share
+from demur.cli._arguments import TRUST, Parser, budget_of, job, json_object, positive, share
 from demur.cli._output import note, print_json, print_tables, say
 from demur.core.text import command
+from demur.core.untrusted import trusting
 
 if TYPE_CHECKING:
     from demur.reports.tables import Table
@@ -64,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fill(parser, chosen)
-    return work(chosen, parser.parse_args(args.rest))
+    share(parser, *TRUST)
+    asked = parser.parse_args(args.rest)
+    with trusting(code=asked.trust_code, hosts=asked.trust_hosts):
+        return work(chosen, asked)
 
 
 def _items(parser: argparse.ArgumentParser) -> None:
