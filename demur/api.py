@@ -528,7 +528,7 @@ def from_docs(
         out: folder for ``release``, ``corpora`` and ``review``.
         accept_found: accept the proposed gold passages without a review.
         progress: show progress on standard error.
-        options: name, version, chunk, candidates, distractors, licence, skip_bad, poison
+        options: name, version, chunk, candidates, distractors, licence, skip_bad
             (`demur.curation.from_docs.make.from_docs`).
 
     Returns:

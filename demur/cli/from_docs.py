@@ -79,11 +79,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--licence", default="", metavar="TEXT", help="licence of the documents")
     share(parser, "--skip-bad")
-    parser.add_argument(
-        "--poison",
-        action="store_true",
-        help="put instructions into documents of the corpora (demur corpus export --help)",
-    )
     share(parser, "--json", json="print the counts as JSON")
 
 
@@ -104,7 +99,6 @@ def run(args: argparse.Namespace) -> int:
             accept_found=args.accept_found,
             licence=args.licence,
             skip_bad=args.skip_bad,
-            poison=args.poison,
             steps=steps,
         )
     kept = sum(made.kinds.values())

@@ -84,9 +84,10 @@ class UntrustedFile(UsageError):
     Args:
         acts: each (``run``, ``read``, ``call`` or ``send``; what).
         item: the file.
+        instead: the option by which the user may name something else.
     """
 
-    def __init__(self, acts: Sequence[tuple[str, str]], *, item: object) -> None:
+    def __init__(self, acts: Sequence[tuple[str, str]], *, item: object, instead: str = "") -> None:
         self.acts = tuple(acts)
         would = []
         for does in dict.fromkeys(does for does, _ in acts):
@@ -99,7 +100,8 @@ class UntrustedFile(UsageError):
         super().__init__(
             f"this file would {'; '.join(would)}",
             item=item,
-            cure=f"look at it; if you trust whoever wrote it, add {' '.join(flags)}",
+            cure=f"look at it; if you trust whoever wrote it, add {' '.join(flags)}"
+            + (f", or name your own with {instead}" if instead else ""),
         )
 
 

@@ -75,13 +75,16 @@ class Act(NamedTuple):
     """A part by name, a path, an address or an environment variable."""
 
 
-def check(file: Path, choices: Iterable[Choice], *, folder: Path | None = None) -> None:
+def check(
+    file: Path, choices: Iterable[Choice], *, folder: Path | None = None, instead: str = ""
+) -> None:
     """Refuse what a file may not choose, all of it at once; with consent, import the modules that it names.
 
     Args:
         file: which holds the names.
         choices: the names.
         folder: what came with the file, which it may refer to; None: the folder that it lies in.
+        instead: the option by which the user may name something else.
 
     Raises:
         UntrustedFile: the user did not agree to what the file names; nothing was opened.
@@ -89,7 +92,7 @@ def check(file: Path, choices: Iterable[Choice], *, folder: Path | None = None) 
     """
     below = (folder or file.parent).resolve()
     acts = [act for choice in choices for act in acts_of(choice, below)]
-    permit(file, acts)
+    permit(file, acts, instead)
     for act in acts:
         if act.does == "run":
             for module in _MODULE.findall(act.what):
@@ -97,7 +100,7 @@ def check(file: Path, choices: Iterable[Choice], *, folder: Path | None = None) 
                     imported(module, str(file), here=False)
 
 
-def permit(item: object, acts: Iterable[Act]) -> None:
+def permit(item: object, acts: Iterable[Act], instead: str = "") -> None:
     """Refuse acts that the user did not agree to.
 
     Raises:
@@ -106,7 +109,7 @@ def permit(item: object, acts: Iterable[Act]) -> None:
     agreed = _TRUST.get()
     allowed = {"run": agreed.code, "read": agreed.code, "call": agreed.hosts, "send": agreed.hosts}
     if refused := [act for act in dict.fromkeys(acts) if not allowed[act.does]]:
-        raise UntrustedFile(refused, item=item)
+        raise UntrustedFile(refused, item=item, instead=instead)
 
 
 _MODULE = re.compile(r"([A-Za-z_][\w.]*):(?=[A-Za-z_])")
@@ -130,7 +133,7 @@ def acts_of(choice: Choice, folder: Path) -> Iterator[Act]:
         folder: resolved; what it may refer to.
     """
     kind, text, options, base = choice
-    if kind in ("folder", "dataset"):
+    if kind == "folder" or kind == "dataset":
         place = base / text
         if kind == "dataset" and not place.exists() and not _leads_out(text):
             yield Act("call", f"huggingface.co ({text})")

@@ -82,13 +82,10 @@ def trusted_recipe(folder: Path) -> FolderRecipe:
 def _choices(recipe: BuildRecipe, base: Path) -> Iterator[Choice]:
     """Everything in a recipe that names a part, weights or a path."""
     yield Choice("judges", recipe.judge)
-    systems = (
-        *recipe.gates,
-        *recipe.monitors,
-        *([recipe.topic_names] if recipe.topic_names else []),
-    )
-    for asked in systems:
-        yield Choice("systems", asked.system, asked.options)
+    for gate in (*recipe.gates, *recipe.monitors):
+        yield Choice("systems", gate.system, gate.options)
+    if recipe.topic_names is not None:
+        yield Choice("systems", recipe.topic_names.system, recipe.topic_names.options)
     for source in recipe.sources:
         yield Choice("sources", source.name, source.options)
         if source.path is not None:

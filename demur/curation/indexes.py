@@ -38,7 +38,8 @@ def open_searcher(
     chosen = [
         name for name, stated in ((first, encoder), (second, text_encoder)) if name and not stated
     ]
-    check(folder / "manifest.json", [Choice("encoders", name) for name in chosen])
+    choices = [Choice("encoders", name) for name in chosen]
+    check(folder / "manifest.json", choices, instead="--encoder")
     return Searcher(  # the fingerprint must match; the origin of the weights does not matter
         folder,
         open_encoder(first, allow_random=True),

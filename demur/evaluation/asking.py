@@ -133,7 +133,7 @@ def ask(
     if encoder is None and any(_kind(system) in NEEDS_ENCODER for system in systems):
         own = str(release.manifest.get("encoder", {}).get("name", "offline"))
         if not encoder_name:
-            check(release.folder / "manifest.json", [Choice("encoders", own)])
+            check(release.folder / "manifest.json", [Choice("encoders", own)], instead="--encoder")
         encoder = open_encoder(encoder_name or own)
     opened = []
     for name, system in zip(names, systems, strict=True):

@@ -34,7 +34,6 @@ from demur.core.records import (
 )
 from demur.core.store import digest
 from demur.scenarios.conditions import Condition, Prompts
-from demur.scenarios.injection import INJECTED, injected
 
 Images = Literal["many", "one", "none"]
 Captions = Literal["with", "without", "only"]
@@ -106,10 +105,6 @@ def ask(
             item=sample.id,
         )
     parts = tuple(shown(by_id[i]) for i in context.evidence)
-    if INJECTED in context.recipe and context.scenario.shows_evidence:
-        at = next(i for i, one in enumerate(parts) if one.text and one.id not in context.gold)
-        poisoned = parts[at].model_copy(update={"text": injected(parts[at].text or "", sample.id)})
-        parts = (*parts[:at], poisoned, *parts[at + 1 :])
     identity: dict[str, object] = {
         "question": sample.question,
         "choices": sample.answers.choices,

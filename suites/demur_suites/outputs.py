@@ -133,7 +133,7 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
             manifest = _manifest(folder)
             if isinstance(items := manifest.get("items"), dict):
                 place = str(manifest.get("items_path") or items.get("path"))
-                check(folder / "manifest.json", [Choice("folder", place)])
+                check(folder / "manifest.json", [Choice("folder", place)], instead="--items")
                 named[str(items.get("sha256"))] = place
     if len(named) > 1:
         raise UsageError(
