@@ -25,8 +25,8 @@ from demur.curation.sources.generic import Generic
 from demur.evaluation.asking import ask
 from demur.evaluation.questions import Questions
 from demur.indexing.folder import read_manifest
-from demur.scenarios.contexts import standard
 from demur.scenarios.conditions import conditions
+from demur.scenarios.contexts import standard
 from demur.scenarios.systems.http_mapping import RagMapping
 from demur.scenarios.systems.model import Sampling
 
