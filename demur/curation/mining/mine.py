@@ -33,6 +33,7 @@ from demur.curation.mining.queries import (
     image_to_match,
     query_image,
 )
+from demur.indexing.encoders.torch_models import need_sentence_transformers
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 
@@ -167,6 +168,7 @@ def open_cross_encoder(name: str) -> CrossEncoder:
         MissingExtra: sentence-transformers is not installed.
         StorageError: the model does not exist or cannot be loaded.
     """
+    need_sentence_transformers("a cross-encoder")
     with importing("a cross-encoder", extra="clip"):
         ensure_torchvision()
         from sentence_transformers import CrossEncoder as Model
