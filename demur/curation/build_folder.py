@@ -114,8 +114,6 @@ def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) ->
         made = trusted_recipe(path)
         return made._replace(skip_bad=skip_bad or made.skip_bad, work=out or made.work)
     recipe, base = load_recipe(path), path.resolve().parent
-    if state_of(base).is_file():  # `rebuild` wrote it: it came with the folder
-        check(path, _choices(recipe, base), folder=base)
     return FolderRecipe(recipe, base, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
 
 
