@@ -518,6 +518,7 @@ def from_docs(
     *,
     accept_found: bool = False,
     progress: bool = False,
+    trust_code: bool = False,
     **options: Any,
 ) -> DocsRelease:
     """Make a small release from your own documents and questions; ``demur from-docs``.
@@ -528,6 +529,7 @@ def from_docs(
         out: folder for ``release``, ``corpora`` and ``review``.
         accept_found: accept the proposed gold passages without a review.
         progress: show progress on standard error.
+        trust_code: read files elsewhere that links in the folder lead to.
         options: name, version, chunk, candidates, distractors, licence, skip_bad
             (`demur.curation.from_docs.make.from_docs`).
 
@@ -536,7 +538,7 @@ def from_docs(
     """
     from demur.curation.from_docs.make import from_docs as made
 
-    with _steps(progress) as steps:
+    with _steps(progress) as steps, trusting(code=trust_code):
         return made(
             Path(docs),
             Path(questions),

@@ -15,7 +15,9 @@ import pytest
 import demur
 from demur.core.errors import DemurError, UntrustedFile, UsageError
 from demur.core.plugins import find, names
+from demur.core.store import Problems
 from demur.core.untrusted import Choice, acts_of, check, trusting
+from demur.corpora.docs import documents as read_docs
 from demur.curation.build_folder import recipe_at
 from demur.curation.indexes import open_searcher
 from demur.curation.pool import PoolSource
@@ -223,6 +225,18 @@ def test_a_field_map_reads_below_its_folder_and_asks_nobody(sent):
         refused(sent, act, lambda: Generic(sent), path)
     with trusting(code=True, hosts=True):
         assert Generic(sent).name == "generic"
+
+
+def test_no_link_in_a_folder_of_documents_leads_out_of_it(sent):
+    docs = sent / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("a text")
+    (docs / "same.txt").symlink_to("a.txt")
+    assert {d.id for d in read_docs(docs, Problems())} == {"a.txt", "same.txt"}
+    (docs / "b.txt").symlink_to(sent.parent / "outside" / "secret.txt")
+    refused(sent, "read", lambda: list(read_docs(docs, Problems())), "b.txt")
+    with trusting(code=True):
+        assert len(list(read_docs(docs, Problems()))) == 3
 
 
 def test_a_mapping_sends_no_variable_without_consent(sent):

@@ -91,7 +91,9 @@ class UntrustedFile(UsageError):
         self.acts = tuple(acts)
         would = []
         for does in dict.fromkeys(does for does, _ in acts):
-            would.append(f"{does} {', '.join(what for each, what in acts if each == does)}")
+            those = [what for each, what in acts if each == does]
+            more = f" and {len(those) - 5:,} more" if len(those) > 5 else ""
+            would.append(f"{does} {', '.join(those[:5])}{more}")
         flags = []
         if any(does in ("run", "read") for does, _ in acts):
             flags.append("--trust-code")
