@@ -136,7 +136,6 @@ def test_no_path_in_a_recipe_leads_out_of_its_folder(bait, sent):
         {"sources": [{"name": "generic", "path": text}]},
         {"retrieval": {"index": text}},
         {"retrieval": {"tokenizer": text, "chunk": "250:32"}},
-        {"retrieval": {"cross_encoder": text}},
     ):
         refused(sent, act, lambda: recipe_at(recipe_of(sent, **keys)), text)  # noqa: B023
 
@@ -266,7 +265,7 @@ PLAIN = {
     "systems": ("reader:min=0.4", "prior", "model:openai/gpt-4o", "model:hf:org/name@rev"),
     "encoders": ("offline", "open_clip:EVA02-B-16/merged2b_s8b_b131k",
                  "sentence-transformers:facebook/contriever?query=query: &batch=8"),
-    "data": ("bert-base-uncased", "cross-encoder/ms-marco-MiniLM-L6-v2"),
+    "data": ("bert-base-uncased", "org/tokenizer"),
     "sources": ("atlas", "evqa"),
     "indexes": ("flat", "ivf-sq8", "bm25"),
 }  # fmt: skip

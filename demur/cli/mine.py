@@ -36,7 +36,6 @@ SHARED = (
     "absolute_margin",
     "relative_margin",
     "sampling",
-    "cross_encoder",
 )
 """Arguments with the same name in `demur.curation.mining.options.MiningOptions`, which holds their defaults."""
 
@@ -134,11 +133,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sampling",
         choices=("top", "random"),
         help="take the best candidates, or draw among them (default: top)",
-    )
-    choice.add_argument(
-        "--cross-encoder",
-        metavar="MODEL",
-        help="leave out passages that it scores as high as gold evidence",
     )
     share(parser, "--seed", seed="seed of --sampling random (default: %(default)s)")
     parser.add_argument(

@@ -93,8 +93,8 @@ def _choices(recipe: BuildRecipe, base: Path) -> Iterator[Choice]:
     for retrieval in (recipe.retrieval, *(recipe.retrieval_of(s) for s in recipe.sources)):
         for encoder in filter(None, (retrieval.encoder, retrieval.text_encoder)):
             yield Choice("encoders", encoder)
-        for weights in filter(None, (retrieval.tokenizer, retrieval.cross_encoder)):
-            yield Choice("data", weights)
+        if retrieval.tokenizer is not None:
+            yield Choice("data", retrieval.tokenizer)
         if retrieval.index is not None:
             yield Choice("folder", retrieval.index, base=base)
 

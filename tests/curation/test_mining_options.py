@@ -23,7 +23,6 @@ SET = {
     "absolute_margin": 0.02,
     "relative_margin": 0.05,
     "sampling": "random",
-    "cross_encoder": "x/y",
 }
 
 
@@ -68,7 +67,6 @@ def test_every_option_of_the_command_is_one_of_the_record():
         ({"sampling": "best"}, "sampling"),
         ({"text": -1}, "text"),
         ({"per_page": 0}, "per_page"),
-        ({"cross_encoder": ""}, "cross_encoder"),
     ],
 )
 def test_what_cannot_be_is_said_alike_by_recipe_and_command(wrong, told):

@@ -426,11 +426,6 @@ def test_a_kind_that_a_base_has_none_of_is_told_and_passed_over_unless_nothing_i
             {"retrieval": {**ENCODERS, "text_encoder": "sentence-transformers:x/y"}},
             "demur[clip]",
         ),
-        (
-            "sentence_transformers",
-            {"retrieval": {**ENCODERS, "cross_encoder": "x/y"}},
-            "demur[clip]",
-        ),
     ],
 )
 def test_what_a_recipe_will_need_is_asked_for_before_the_first_call(
