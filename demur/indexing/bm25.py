@@ -33,6 +33,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from demur.core.docstore import mapped
 from demur.core.errors import IndexFileError, UsageError
 from demur.core.store import storage_errors
 from demur.core.system import allocate, release_memory
@@ -250,6 +251,16 @@ class BM25:
                 Exception
             ) as error:  # bm25s passes damaged parameters on to functions of all kinds
                 raise IndexFileError(f"not a BM25 index: {error}", item=folder) from error
+        # bm25s adds to the scores of whatever rows these name, in compiled code without a bound
+        rows = mapped(folder / "indices.csc.index.npy", below=self.count, dtype=np.int32)
+        ends = mapped(folder / "indptr.csc.index.npy", below=len(rows) + 1)
+        known = self._engine.vocab_dict.values()
+        if (
+            len(self._engine.scores["data"]) != len(rows)
+            or (np.diff(ends) < 0).any()
+            or not all(type(id) is int and 0 <= id < len(ends) - 1 for id in known)
+        ):
+            raise IndexFileError("its postings contradict each other", item=folder)
         if self._engine.scores["num_docs"] != self.count:
             raise IndexFileError(
                 f"expected {self.count} passages, found {self._engine.scores['num_docs']}",
