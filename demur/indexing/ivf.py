@@ -235,7 +235,8 @@ def open_lists(path: Path, kind: str, dims: int, count: int) -> Any:
         size = file.stat().st_size if file.is_file() else -1
         if size != lists.totsize:
             raise IndexFileError(f"expected {lists.totsize} bytes, found {size}", item=file)
-        coarse, each = faiss.downcast_index(index.quantizer), dims
+        coarse: Any = faiss.downcast_index(index.quantizer)
+        each = dims
         if kind == "ivf-flat":
             each *= 4
         elif (index.sq.qtype, index.sq.d, index.sq.trained.size()) != (

@@ -198,7 +198,7 @@ def open_outputs(
     Args:
         chosen: the suite.
         paths: run folders, files of outputs, or files of items and outputs.
-        items: where ``paths`` do not hold them; a run knows its own.
+        items: where ``paths`` do not hold them; a run holds only their path.
         skip_bad: leave bad lines out, and count them.
 
     Raises:

@@ -14,8 +14,9 @@ import pytest
 
 import demur_suites
 from demur.cli import main
-from demur.core.errors import BadInput, DataError, UsageError
+from demur.core.errors import BadInput, DataError, UntrustedFile, UsageError
 from demur.core.store import digest
+from demur.core.untrusted import trusting
 from demur.scenarios.conditions import Prompts
 from demur_suites import check_suite, read_outputs, suites
 from demur_suites.outputs import open_outputs
@@ -324,3 +325,14 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
             parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=parity / "own"
         )
     assert "ask.v1.md" in str(told.value)
+
+
+def test_a_run_opens_no_items_elsewhere_unless_the_user_agrees(parity):
+    """A run may have come from anybody; the path in it opened any folder."""
+    [run] = demur_suites.suite("parity:Parity").run("numbers.jsonl", "python:mine:answer", "runs")
+    with pytest.raises(UntrustedFile) as refused:
+        open_outputs(demur_suites.suite("parity:Parity"), [run])
+    assert refused.value.acts == (("read", str(parity / "numbers.jsonl")),)
+    assert "--items" in refused.value.cure
+    with trusting(code=True):
+        assert len(open_outputs(demur_suites.suite("parity:Parity"), [run]).loaded.items) == 5

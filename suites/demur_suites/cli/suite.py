@@ -287,7 +287,9 @@ def _outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: st
     """Arguments of the jobs that read outputs."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=paths)
     parser.add_argument(
-        "--items", type=Path, help="the items, where PATH does not hold them (a run holds only their path)"
+        "--items",
+        type=Path,
+        help="the items, where PATH does not hold them (a run holds only their path)",
     )
     _skip_bad(parser)
     _options(parser, chosen.options)
