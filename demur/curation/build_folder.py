@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,29 +74,35 @@ def trusted_recipe(folder: Path) -> FolderRecipe:
         UntrustedFile: it names what only the user may choose.
     """
     stated = recipe_of_folder(folder)
-    choices = _choices(stated.recipe, stated.base)
-    check(state_of(stated.work), choices, folder=stated.work)
+    sources = [Choice("sources", source.name, source.options) for source in stated.recipe.sources]
+    others = _choices(stated.recipe.model_dump(mode="json"), stated.base)
+    check(state_of(stated.work), [*sources, *others], folder=stated.work)
     return stated
 
 
-def _choices(recipe: BuildRecipe, base: Path) -> Iterator[Choice]:
-    """Everything in a recipe that names a part, weights or a path."""
-    yield Choice("judges", recipe.judge)
-    for gate in (*recipe.gates, *recipe.monitors):
-        yield Choice("systems", gate.system, gate.options)
-    if recipe.topic_names is not None:
-        yield Choice("systems", recipe.topic_names.system, recipe.topic_names.options)
-    for source in recipe.sources:
-        yield Choice("sources", source.name, source.options)
-        if source.path is not None:
-            yield Choice("folder", source.path, base=base)
-    for retrieval in (recipe.retrieval, *(recipe.retrieval_of(s) for s in recipe.sources)):
-        for encoder in filter(None, (retrieval.encoder, retrieval.text_encoder)):
-            yield Choice("encoders", encoder)
-        if retrieval.tokenizer is not None:
-            yield Choice("data", retrieval.tokenizer)
-        if retrieval.index is not None:
-            yield Choice("folder", retrieval.index, base=base)
+_NAMES: Mapping[str, Any] = {
+    "judge": "judges",
+    "system": "systems",
+    "encoder": "encoders",
+    "text_encoder": "encoders",
+    "tokenizer": "data",
+    "path": "folder",
+    "index": "folder",
+}
+"""Key of a recipe, wherever it stands -> what its value names."""
+
+
+def _choices(stated: Any, base: Path) -> Iterator[Choice]:
+    """Everything in a part of a recipe that names a part, weights or a path; names of sources apart."""
+    if isinstance(stated, dict):
+        for key, value in stated.items():
+            if key in _NAMES and isinstance(value, str):
+                yield Choice(_NAMES[key], value, stated.get("options", {}), base)
+            elif key != "options":
+                yield from _choices(value, base)
+    elif isinstance(stated, list):
+        for each in stated:
+            yield from _choices(each, base)
 
 
 def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> FolderRecipe:
