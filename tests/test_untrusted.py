@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import demur
-from demur.core.errors import DemurError, UntrustedFile, UsageError
+from demur.core.errors import CallError, DemurError, UntrustedFile, UsageError
 from demur.core.plugins import find, names
 from demur.core.store import Problems
 from demur.core.untrusted import Choice, acts_of, check, trusting
@@ -367,3 +367,21 @@ def test_no_command_acts_for_a_stranger(sent, release, index, caller):
     assert issubclass(UntrustedFile, DemurError)
     with pytest.raises(UntrustedFile):
         enlarge(sent / "release", ["reader"])
+
+
+def test_python_agrees_by_keyword(index, sent):
+    with pytest.raises(UntrustedFile) as caught:
+        demur.open_index(index)
+    assert caught.value.acts == (("run", "stub_encoder:stub"),)
+    assert demur.open_index(index, trust_code=True).search("a text", k=1)
+    (sent / "rag.yaml").write_text("url: http://127.0.0.1:9/\nheaders: {K: '${BAIT_KEY}'}\n")
+    questions = {"id": "a", "question": "q?", "answers": ["x"]}
+    (sent / "q.jsonl").write_text(json.dumps(questions))
+    (sent / "demur-map.yaml").write_text("samples: {files: [q.jsonl]}\n")
+    opened = demur.open_release(f"generic={sent}", out=sent / "own")
+    with pytest.raises(UntrustedFile):
+        demur.evaluate(opened, "http:rag.yaml", scenarios="parametric", out=sent / "runs")
+    with pytest.raises(CallError):  # it is asked, and nobody listens there
+        demur.evaluate(
+            opened, "http:rag.yaml", scenarios="parametric", out=sent / "runs", trust_hosts=True
+        )
