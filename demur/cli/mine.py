@@ -18,7 +18,8 @@ EPILOG = """examples:
   $ demur mine pool --index index --modes image-to-title+summary,text-to-text --pages 5 --per-page 2 --out mined
 
 The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json. A
-recipe uses it like any source: {name: pool, path: mined}; it keeps these distractors and mines no others."""
+recipe uses it like any source: {name: pool, path: mined}, with --trust-code where
+its samples come from another folder; it keeps these distractors and mines no others."""
 
 SHARED = (
     "text",
