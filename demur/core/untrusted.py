@@ -151,11 +151,9 @@ def acts_of(choice: Choice, folder: Path) -> Iterator[Act]:
         modules = {name for name in heads if "-" not in name} - _heads()
         if heads & _RUNS_CODE or modules or "trust_remote_code" in value:
             yield Act("run", value)
-        for address in _HOST.findall(value):
-            yield Act("call", address)
-            if head != "http":  # a model; a service has a key only where its mapping names one
-                yield Act("send", "DEMUR_API_KEY")
-        yield from (Act("send", variable) for variable in VARIABLE.findall(value))
+        yield from written_in(value)
+        if head != "http" and _HOST.search(value):  # a model; a service's key is in its mapping
+            yield Act("send", "DEMUR_API_KEY")
     if kind == "systems" and head == "http" and not _HOST.search(text):
         yield from _acts_of_mapping(argument, folder)
     for value in (argument, *_texts(options)):
@@ -176,8 +174,13 @@ def _acts_of_mapping(path: str, folder: Path) -> Iterator[Act]:
         if Path(path).is_file() and _is_below(Path(path), folder):
             with Path(path).open("rb") as handle:
                 content = handle.read(_MOST_OF_A_MAPPING).decode("utf-8", "replace")
-            yield from (Act("call", address) for address in _HOST.findall(content))
-            yield from (Act("send", variable) for variable in VARIABLE.findall(content))
+            yield from written_in(content)
+
+
+def written_in(text: str) -> Iterator[Act]:
+    """The addresses and the environment variables in a text."""
+    yield from (Act("call", address) for address in _HOST.findall(text))
+    yield from (Act("send", variable) for variable in VARIABLE.findall(text))
 
 
 def _heads() -> set[str]:

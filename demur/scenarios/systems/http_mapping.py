@@ -22,7 +22,7 @@ from pydantic import (
 from demur.core.errors import StorageError, UsageError, did_you_mean
 from demur.core.records import Record
 from demur.core.store import parsed_yaml, read_text, why_invalid
-from demur.core.untrusted import VARIABLE, Act, permit
+from demur.core.untrusted import VARIABLE, permit, written_in
 from demur.models.keys import Secret
 from demur.scenarios.contexts import WHOLE
 
@@ -159,13 +159,9 @@ class RagMapping(Record):
             cure = "name a mapping (docs/score-your-rag.md has one) or an address"
             raise StorageError("no such file", item=argument or "http:", cure=cure)
         mapping = cls.of(parsed_yaml(read_text(path), str(path)), str(path))
-        variables = VARIABLE.findall(json.dumps([mapping.url, mapping.headers]))
-        hosts = mapping.url.values() if isinstance(mapping.url, dict) else [mapping.url]
-        if (
-            variables
-        ):  # who names a mapping means its host, and may not have seen what it sends there
-            sent = [Act("send", name) for name in variables]
-            permit(path, [*(Act("call", host) for host in hosts), *sent])
+        acts = list(written_in(json.dumps([mapping.url, mapping.headers])))
+        if any(act.does == "send" for act in acts):  # who names a mapping means only its host
+            permit(path, acts)
         return mapping
 
     @classmethod
