@@ -347,7 +347,7 @@ def test_building_holds_a_block_of_the_lists(tmp_path, kind, monkeypatch):
     assert (
         _most(lambda: ivf.build_ivf(kind, vectors, tmp_path / "built.faiss", lists=16)) < 10 << 20
     )
-    assert ivf.open_lists(tmp_path / "built.faiss").ntotal == 120_000
+    assert ivf.open_lists(tmp_path / "built.faiss", kind, 128, 120_000).ntotal == 120_000
 
 
 def _most(work):

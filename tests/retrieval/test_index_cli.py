@@ -338,7 +338,7 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["index", "search", "index", "--text", "x"], "may not choose what is imported"),
+        (["index", "search", "index", "--text", "x"], "this file would run stub_encoder:stub"),
         (["index", "search", "index", "--text", " "], "query is empty"),
         (["index", "search", "index", *ENCODER, "--text", "\udcff"], "not valid UTF-8"),
         (["index", "search", "index", *ENCODER, "--image", "."], "not a regular file"),
