@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from demur.core.checked import checked
 from demur.core.errors import UsageError, did_you_mean
+from demur.core.untrusted import trusting
 from demur.values import Comparison, Evaluation, Index, StrPath
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def open_release(
     out: StrPath = "runs",
     options: Mapping[str, str] | None = None,
     skip_bad: bool = False,
+    trust_code: bool = False,
+    trust_hosts: bool = False,
 ) -> Release:
     """Open a release by name.
 
@@ -45,6 +48,8 @@ def open_release(
         out: with SOURCE=FOLDER: folder that receives the release, as ``out/release``.
         options: with SOURCE=FOLDER: options of its adapter (`demur sources show NAME`).
         skip_bad: with SOURCE=FOLDER: leave out bad records, and count them.
+        trust_code: run code, and read files elsewhere, that the folders here name.
+        trust_hosts: call hosts, and send environment variables, that the files here name.
 
     Raises:
         ReleaseError: the folder holds no finished release.
@@ -58,7 +63,8 @@ def open_release(
     if "=" in text and (source := source_named(text)):
         from demur.curation.from_source import release_of
 
-        return release_of(*source, Path(out), options=options, skip_bad=skip_bad)
+        with trusting(code=trust_code, hosts=trust_hosts):
+            return release_of(*source, Path(out), options=options, skip_bad=skip_bad)
     if options or skip_bad:
         raise UsageError(
             "--set and --skip-bad need SOURCE=FOLDER", item=text, cure="leave them out"
@@ -92,6 +98,8 @@ def evaluate(
     fresh: bool = False,
     progress: bool = False,
     minutes: float | None = None,
+    trust_code: bool = False,
+    trust_hosts: bool = False,
     **sampling: Any,
 ) -> Evaluation:
     """Ask a system the questions of a release in some scenarios, judge the answers, and store everything.
@@ -124,6 +132,8 @@ def evaluate(
         fresh: reuse no stored answers.
         progress: show progress on standard error.
         minutes: ask nothing new after this time; the same call continues.
+        trust_code: run code, and read files elsewhere, that the folders here name.
+        trust_hosts: call hosts, and send environment variables, that the files here name.
         sampling: options for models: temperature, max_tokens ...
 
     Raises:
@@ -140,7 +150,8 @@ def evaluate(
     from demur.scenarios.systems import name_of, split_name
     from demur.scenarios.systems.model import Sampling
 
-    opened = release if isinstance(release, Release) else open_release(release, out=out)
+    if not isinstance(release, Release):
+        release = open_release(release, out=out, trust_code=trust_code, trust_hosts=trust_hosts)
     called, spec = split_name(system)
     called = name or called
     own = isinstance(spec, str) and spec.partition(":")[0] not in names(
@@ -158,7 +169,7 @@ def evaluate(
         )
         raise UsageError(f"no argument {unknown[0]!r}", item="evaluate", cure=cure)
     given = {**sampling, **({"name": called} if called else {})}
-    with _steps(progress) as steps:
+    with _steps(progress) as steps, trusting(code=trust_code, hosts=trust_hosts):
         questions = Questions(
             recipes(_several(scenarios), k=k),
             conditions(_several(strictness)),
@@ -169,7 +180,7 @@ def evaluate(
             None if corpora is None else Path(corpora),
         )
         [folder] = ask(
-            opened,
+            release,
             [system],
             Path(out),
             questions,
@@ -182,7 +193,7 @@ def evaluate(
             fresh=fresh,
             minutes=minutes,
         )
-    return Evaluation(folder, opened.folder)
+    return Evaluation(folder, release.folder)
 
 
 def _several(texts: Scenarios) -> list[str]:
@@ -352,10 +363,27 @@ def build_index(
 
 @checked
 def open_index(
-    folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None
+    folder: StrPath,
+    *,
+    encoder: str | None = None,
+    text_encoder: str | None = None,
+    trust_code: bool = False,
+    trust_hosts: bool = False,
 ) -> Index:
-    """Open an index folder for search, with the encoders that its manifest names or the given ones."""
-    return Index(folder, encoder=encoder, text_encoder=text_encoder)
+    """Open an index folder for search.
+
+    Args:
+        folder: of the index.
+        encoder: in place of the one that its manifest names.
+        text_encoder: likewise, of its passages.
+        trust_code: run code, and read files elsewhere, that the folders here name.
+        trust_hosts: call hosts, and send environment variables, that the files here name.
+
+    Raises:
+        UntrustedFile: its manifest names code or files elsewhere.
+    """
+    with trusting(code=trust_code, hosts=trust_hosts):
+        return Index(folder, encoder=encoder, text_encoder=text_encoder)
 
 
 @checked
@@ -367,6 +395,8 @@ def build_release(
     budget: float | None = None,
     concurrency: int | None = None,
     progress: bool = False,
+    trust_code: bool = False,
+    trust_hosts: bool = False,
 ) -> Release:
     """Build a release from sources by a recipe: gates, mining, checks, freeze; continues an interrupted build.
 
@@ -377,6 +407,8 @@ def build_release(
         budget: dollars; stops before exceeding them, and the same call continues.
         concurrency: calls in flight per endpoint.
         progress: show progress on standard error.
+        trust_code: run code, and read files elsewhere, that the folders here name.
+        trust_hosts: call hosts, and send environment variables, that the files here name.
 
     Raises:
         BadInput: problems of the sources; names all of them.
@@ -387,7 +419,7 @@ def build_release(
 
     given = recipe if isinstance(recipe, BuildRecipe) else load_recipe(Path(recipe))
     base = Path() if isinstance(recipe, BuildRecipe) else Path(recipe).parent
-    with _steps(progress) as steps:
+    with _steps(progress) as steps, trusting(code=trust_code, hosts=trust_hosts):
         return curate(
             given,
             Path(out),
@@ -486,6 +518,7 @@ def from_docs(
     *,
     accept_found: bool = False,
     progress: bool = False,
+    trust_code: bool = False,
     **options: Any,
 ) -> DocsRelease:
     """Make a small release from your own documents and questions; ``demur from-docs``.
@@ -496,7 +529,8 @@ def from_docs(
         out: folder for ``release``, ``corpora`` and ``review``.
         accept_found: accept the proposed gold passages without a review.
         progress: show progress on standard error.
-        options: name, version, chunk, candidates, distractors, licence, skip_bad, poison
+        trust_code: read files elsewhere that links in the folder lead to.
+        options: name, version, chunk, candidates, distractors, licence, skip_bad
             (`demur.curation.from_docs.make.from_docs`).
 
     Returns:
@@ -504,7 +538,7 @@ def from_docs(
     """
     from demur.curation.from_docs.make import from_docs as made
 
-    with _steps(progress) as steps:
+    with _steps(progress) as steps, trusting(code=trust_code):
         return made(
             Path(docs),
             Path(questions),

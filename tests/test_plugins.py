@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -38,7 +39,7 @@ def test_a_name_may_carry_an_argument():
     assert factory is find("systems", "reader")[0]
 
 
-def test_a_strangers_class_is_found_by_module_and_never_from_a_file(tmp_path, monkeypatch):
+def test_a_class_is_found_by_module(tmp_path, monkeypatch):
     (tmp_path / "strange_part.py").write_text("class Mine: ...\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert find("judges", "strange_part:Mine")[0].__name__ == "Mine"
@@ -46,8 +47,6 @@ def test_a_strangers_class_is_found_by_module_and_never_from_a_file(tmp_path, mo
         find("judges", "strange_part:Other")
     with pytest.raises(UnknownPart, match="known: cascade, lave, local, model, panel, paper"):
         find("judges", "no_such_module:Mine")
-    with pytest.raises(UnknownPart, match="may not choose"):
-        find("judges", "strange_part:Mine", registered_only=True)
 
 
 def test_errors_are_one_line_with_item_and_cure():
@@ -101,3 +100,39 @@ def test_no_name_of_a_part_ends_in_anything_but_a_part_or_our_error(text):
     for kind in ("sources", "systems", "judges"):
         with pytest.raises(DemurError):
             find(kind, text)
+
+
+OWN = """
+from demur.core.records import Document, Outcome, Sample, Status, Verdict
+
+class Source:
+    name = "own"
+    def __init__(self, folder, problems=None):
+        self.root, self.problems = folder, problems
+    def documents(self):
+        yield Document(id="d", title="D", text="a text", source="own")
+    def samples(self):
+        return iter(())
+
+class Judge:
+    id = "own"
+    def grade(self, ask, response, answers):
+        return Verdict(id=ask.id, status=Status.GRADED, outcome=Outcome.CORRECT, judge="own")
+"""
+
+
+def test_parts_of_the_current_folder_load_from_the_installed_command(tmp_path):
+    """A console script has no current folder on its path, as ``python -m`` has."""
+    (tmp_path / "own_parts.py").write_text(OWN)
+    stub = Path(__file__).with_name("stub_encoder.py").read_text()
+    (tmp_path / "own_encoder.py").write_text(stub.replace("stub_encoder:", "own_encoder:"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "rows.jsonl").write_text('{"question": "q", "answer": "a", "response": "b"}\n')
+    for words in (
+        "index build own_parts:Source=data --encoder own_encoder:stub --out index",
+        "judge file rows.jsonl --judge own_parts:Judge",
+        "sources show own_parts:Source",
+    ):
+        command = [Path(sys.executable).with_name("demur"), *words.split()]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, (words, done.stderr)

@@ -113,6 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     from demur.cli._output import harmless
     from demur.core.errors import DemurError, UnknownPart
+    from demur.core.untrusted import trusting
 
     try:
         verbs = {v.name: v for v in VERBS}
@@ -125,7 +126,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = parser_of(verb)
         module.configure(parser)
         arranged = getattr(module, "arranged", list)  # a verb may have a default job
-        return int(module.run(parser.parse_args(arranged(words[1:]))))
+        args = parser.parse_args(arranged(words[1:]))
+        code, hosts = getattr(args, "trust_code", False), getattr(args, "trust_hosts", False)
+        with trusting(code=code, hosts=hosts):
+            return int(module.run(args))
     except DemurError as error:
         sys.stderr.write(harmless(f"demur: {error}\n"))
         return error.exit_code

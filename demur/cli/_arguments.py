@@ -141,6 +141,14 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "R",
         "help": "with --plan: replies per second, to estimate the time",
     },
+    "--trust-code": {
+        "action": "store_true",
+        "help": "run code, and read files elsewhere, that the folders here name; without it they are refused and listed",
+    },
+    "--trust-hosts": {
+        "action": "store_true",
+        "help": "call hosts, and send them environment variables, that the files here name",
+    },
     "--engine": {
         "choices": ("local", "ray"),
         "default": "local",
@@ -151,6 +159,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         "help": "address of the Ray cluster; auto: the one on this machine (default: $RAY_ADDRESS, or a new one)",
     },
 }
+
+
+TRUST = ("--trust-code", "--trust-hosts")
+"""Consent to what files name (`demur.core.untrusted`), of every verb that opens what a folder names."""
 
 
 def share(parser: Any, *names: str, **helps: str) -> None:

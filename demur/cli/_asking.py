@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, json_object, money, positive, settings, share
+from demur.cli._arguments import TRUST, budget_of, json_object, money, positive, settings, share
 from demur.cli._output import note, print_json, say
 from demur.core.errors import UsageError
 from demur.core.text import command, whole_number
@@ -32,6 +32,7 @@ def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> N
         "--set",
         "--skip-bad",
         "--seed",
+        *TRUST,
         set="with SOURCE=FOLDER: option of its adapter",
         skip_bad="with SOURCE=FOLDER: leave out bad records, and count them",
     )

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, money, share
+from demur.cli._arguments import TRUST, budget_of, money, share
 from demur.cli._output import aligned, note, print_funnel, print_json, say, words
 from demur.core.errors import UsageError
 from demur.core.text import command
@@ -54,7 +54,7 @@ def common(parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VE
         action="store_true",
         help="keep every endpoint busy, for a few per cent more calls; the release stays the same",
     )
-    share(parser, "--skip-bad", "--concurrency", "--fresh", "--json")
+    share(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
     money(parser, "print calls, cost and time by stage and gating model")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import budget_of, money, share
+from demur.cli._arguments import TRUST, budget_of, money, share
 from demur.cli._output import print_json, say, show_table
 
 
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="converged when each further gating model removes less than this share of what is left "
         "(default: %(default)s)",
     )
-    share(parser, "--skip-bad", "--concurrency", "--fresh", "--json")
+    share(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
     money(parser)
 
 

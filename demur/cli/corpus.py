@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import job, share
+from demur.cli._arguments import TRUST, job, share
 from demur.cli._output import note, print_json, say
 from demur.core.text import command
 
@@ -48,12 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CORPUS",
         help="add your own documents (a corpus as 'demur index build' reads it)",
     )
-    export.add_argument(
-        "--poison",
-        action="store_true",
-        help="let one distractor of each question instruct its reader to say a code word: does the system obey?",
-    )
-    share(export, "--json", json="print the counts as JSON")
+    share(export, *TRUST, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,7 +61,6 @@ def run(args: argparse.Namespace) -> int:
         form=args.form,
         folds=args.folds,
         mix=args.mix,
-        poison=args.poison,
     )
     if args.json:
         print_json({k: made[k] for k in ("release", "documents", "form", "counts", "questions")})
@@ -76,10 +70,6 @@ def run(args: argparse.Namespace) -> int:
         *(f"{name:<16} {n:>9,} documents" for name, n in made["counts"].items()),
         f"documents: {made['documents']}",
     )
-    if args.poison:
-        say(
-            f"{len(made['poisoned']):,} documents hold an instruction; 'demur rag table' shows which systems obey"
-        )
     say(
         f"{asked:,} of {all_:,} questions require a deflection where the gold is removed; for the others, "
         f"{args.out / 'corpora.json'} names the documents that still state the answer"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import share
+from demur.cli._arguments import TRUST, share
 from demur.cli._output import note, print_json, say
 from demur.core.progress import TerminalProgress
 from demur.core.text import command
@@ -79,12 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--licence", default="", metavar="TEXT", help="licence of the documents")
     share(parser, "--skip-bad")
-    parser.add_argument(
-        "--poison",
-        action="store_true",
-        help="put instructions into documents of the corpora (demur corpus export --help)",
-    )
-    share(parser, "--json", json="print the counts as JSON")
+    share(parser, *TRUST, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,7 +99,6 @@ def run(args: argparse.Namespace) -> int:
             accept_found=args.accept_found,
             licence=args.licence,
             skip_bad=args.skip_bad,
-            poison=args.poison,
             steps=steps,
         )
     kept = sum(made.kinds.values())

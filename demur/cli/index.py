@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from demur.cli._arguments import job, open_engine, positive, share
+from demur.cli._arguments import TRUST, job, open_engine, positive, share
 from demur.cli._output import note, print_json, say, show_table, words
 from demur.core.text import brief
 
@@ -93,6 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--fresh",
         "--skip-bad",
         "--json",
+        *TRUST,
         fresh="replace an index of other documents or encoders in --out",
         skip_bad="leave out bad documents, and list them",
         json="print the manifest",
@@ -125,7 +126,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--text-encoder", help="encoder of its passages (default: the one its manifest names)"
     )
-    share(search, "--engine", "--ray-address", "--json")
+    share(search, "--engine", "--ray-address", *TRUST, "--json")
 
 
 def run(args: argparse.Namespace) -> int:

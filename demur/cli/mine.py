@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import open_engine, positive, settings, share
+from demur.cli._arguments import TRUST, open_engine, positive, settings, share
 from demur.cli._output import note, print_json, say, show_table
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ EPILOG = """examples:
   $ demur mine pool --index index --modes image-to-title+summary,text-to-text --pages 5 --out mined
 
 The folder holds samples.jsonl (with their distractors), drops.jsonl (what was left out, and why) and mining.json. A
-recipe uses it like any source: {name: pool, path: mined}; it keeps these distractors and mines no others."""
+recipe uses it like any source: {name: pool, path: mined}, with --trust-code where
+its samples come from another folder; it keeps these distractors and mines no others."""
 
 FLAGS = (
     "text",
@@ -120,7 +121,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="inverted lists searched per question, where the index has any (default: as many as find 99 %% of the "
         "exact neighbours of 512 questions or more)",
     )
-    share(parser, "--engine", "--ray-address", "--json", json="print the contents of mining.json")
+    share(
+        parser,
+        "--engine",
+        "--ray-address",
+        *TRUST,
+        "--json",
+        json="print the contents of mining.json",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import job, positive, settings, share
+from demur.cli._arguments import TRUST, job, positive, settings, share
 from demur.cli._output import say, show_table
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     show = job(verbs, "show", "print the statistics of a pool")
     show.add_argument("folder", type=Path, help="pool folder")
-    share(build, "--json")
+    share(build, *TRUST, "--json")
     share(show, "--json")
 
 

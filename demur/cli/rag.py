@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import job, share
+from demur.cli._arguments import TRUST, job, share
 from demur.cli._output import print_json, print_tables, say
 
 
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--image", type=Path, nargs="*", default=[], metavar="FILE", help="images of the question"
     )
-    share(probe, "--json")
+    share(probe, *TRUST, "--json")
     table = job(
         jobs,
         "table",

@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import job, positive, settings, share
+from demur.cli._arguments import TRUST, job, positive, settings, share
 from demur.cli._output import note, print_json, say
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not compare with the counts of the card",
     )
-    share(check, "--json")
+    share(check, *TRUST, "--json")
     unpack = job(
         verbs, "unpack", "unpack a zip or tar file safely: nothing is written outside the folder"
     )

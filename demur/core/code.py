@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
-from demur.core.plugins import import_if_there
+from demur.core.plugins import imported
 from demur.core.store import digest, file_digest
 from demur.core.version import __version__
 
@@ -53,9 +53,7 @@ def function_named(
     item = form.partition(":")[0] + ":" + text if form.startswith("python:") else text
     if not module or not name:
         raise UsageError("this names no function", item=item, cure=f"write {form}")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    target: Any = import_if_there(module, item)
+    target: Any = imported(module, item)
     if target is None:
         raise UsageError(
             f"there is no module {module!r}",

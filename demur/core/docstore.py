@@ -158,13 +158,16 @@ BLOCK = 1 << 20
 """Numbers of a table that are looked at together when it is opened: all of them, at a gigabyte in half a second."""
 
 
-def map_integers(path: Path, below: int | None = None, least: int = 0) -> NDArray[Any]:
-    """(n,) int64 of a ``.npy`` file, memory-mapped.
+def map_integers(
+    path: Path, below: int | None = None, least: int = 0, dtype: type = np.int64
+) -> NDArray[Any]:
+    """(n,) whole numbers of a ``.npy`` file, memory-mapped.
 
     Args:
         path: the file.
         below: upper bound (exclusive) of the numbers, as rows of another table; None: no bounds.
         least: lower bound.
+        dtype: of the numbers.
 
     Raises:
         StorageError: it cannot be read.
@@ -179,7 +182,7 @@ def map_integers(path: Path, below: int | None = None, least: int = 0) -> NDArra
             Exception
         ) as error:  # NumPy evaluates the header as a Python literal, which fails in many ways
             raise _broken(path) from error
-    if numbers.ndim != 1 or numbers.dtype != np.int64:
+    if numbers.ndim != 1 or numbers.dtype != dtype:
         raise _broken(path)
     for at in range(0, len(numbers) if below is not None else 0, BLOCK):
         block = numbers[at : at + BLOCK]

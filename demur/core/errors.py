@@ -3,6 +3,7 @@
     DemurError
     |-- UsageError            exit 2: the command cannot be carried out as written
     |   |-- UnknownPart       no encoder, system, judge or source of that name
+    |   |-- UntrustedFile     a file names code, files elsewhere, hosts or variables, and the user did not agree
     |   `-- MissingExtra      an optional dependency is not installed
     |-- DataError             exit 1: the input is wrong
     |   |-- BadInput          all problems of the input, collected
@@ -78,6 +79,35 @@ class UnknownPart(UsageError):
                     ),
                 )
             ),
+        )
+
+
+class UntrustedFile(UsageError):
+    """A file names what only the user may choose: see `demur.core.untrusted`.
+
+    Args:
+        acts: each (``run``, ``read``, ``call`` or ``send``; what).
+        item: the file.
+        instead: the option by which the user may name something else.
+    """
+
+    def __init__(self, acts: Sequence[tuple[str, str]], *, item: object, instead: str = "") -> None:
+        self.acts = tuple(acts)
+        would = []
+        for does in dict.fromkeys(does for does, _ in acts):
+            those = [what for each, what in acts if each == does]
+            more = f" and {len(those) - 5:,} more" if len(those) > 5 else ""
+            would.append(f"{does} {', '.join(those[:5])}{more}")
+        flags = []
+        if any(does in ("run", "read") for does, _ in acts):
+            flags.append("--trust-code")
+        if any(does in ("call", "send") for does, _ in acts):
+            flags.append("--trust-hosts")
+        super().__init__(
+            f"this file would {'; '.join(would)}",
+            item=item,
+            cure=f"look at it; if you trust whoever wrote it, add {' '.join(flags)}"
+            + (f", or name your own with {instead}" if instead else ""),
         )
 
 

@@ -6,16 +6,22 @@ its own parts through the same entry-point groups as other packages do. Listing 
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from demur.core.errors import UnknownPart, UsageError
 from demur.core.spec import split_part
 
 Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites", "verbs", "audits"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @cache
@@ -42,14 +48,14 @@ def where(kind: Kind) -> dict[str, str]:
     return {name: point.value for name, point in sorted(_registered(kind).items())}
 
 
-def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, str]:
+def find(kind: Kind, text: str) -> tuple[Any, str]:
     """The factory that ``text`` names, and the argument that follows its name.
+
+    A name that comes from a file goes through `demur.core.untrusted.check` first.
 
     Args:
         kind: the entry-point group, without ``demur.``.
         text: ``NAME``, ``NAME:ARGUMENT`` or ``module:Attribute``.
-        registered_only: refuse ``module:Attribute``, for names that come from a file: a manifest must not choose what
-            demur imports.
 
     Returns:
         (factory, argument); the argument is "" if none is given.
@@ -62,13 +68,8 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
     points = _registered(kind)
     if name in points:
         return points[name].load(), argument
-    if (
-        not registered_only
-        and argument
-        and name.replace(".", "").replace("_", "").isalnum()
-        and argument.isidentifier()
-    ):
-        module = import_if_there(name)
+    if argument.isidentifier() and name.replace(".", "").replace("_", "").isalnum():
+        module = imported(name)
         if module is not None:
             try:
                 return getattr(module, argument), ""
@@ -76,32 +77,54 @@ def find(kind: Kind, text: str, *, registered_only: bool = False) -> tuple[Any, 
                 raise UsageError(
                     f"module {name!r} has no {argument!r}", cure="check the spelling"
                 ) from error
-    hint = (
-        "or name it in the command yourself: a file may not choose what is imported"
-        if registered_only
-        else ""
-    )
-    raise UnknownPart(kind[:-1], text, list(points), hint=hint)
+    raise UnknownPart(kind[:-1], text, list(points))
 
 
-def import_if_there(name: str, item: str = "") -> ModuleType | None:
+def imported(name: str, item: str = "", *, here: bool = True) -> ModuleType | None:
     """The module of a user; None if there is none of that name.
 
+    Args:
+        name: of the module.
+        item: what names it, for messages.
+        here: search the current folder too, as ``python -m`` does: for names that the user wrote. A file's names are
+            searched in what is installed and in PYTHONPATH, and must be there.
+
     Raises:
-        UsageError: importing it fails, with whatever error.
+        UsageError: importing it fails, with whatever error; or it must be there and is not.
     """
+    if here and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
     try:
-        return import_module(name)
+        if here:
+            return import_module(name)
+        with _elsewhere():
+            return import_module(name)
     except (Exception, SystemExit) as error:
-        if (
+        missing = (
             isinstance(error, ModuleNotFoundError)
             and error.name
             and f"{name}.".startswith(f"{error.name}.")
-        ):
+        )
+        if missing and here:
             return None
         text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        cure = (
+            "install it, or add its folder to PYTHONPATH" if missing else "fix the module's error"
+        )
         raise UsageError(
-            f"module {name!r} cannot be imported: {text}",
-            item=item,
-            cure="fix the error in the module",
+            f"module {name!r} cannot be imported: {text}", item=item, cure=cure
         ) from error
+
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Import nothing from the current folder, unless PYTHONPATH names it."""
+    before, here = sys.path, Path.cwd()
+    stated = {Path(p).resolve() for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p}
+    sys.path = [
+        p for p in before if Path(p).resolve() != here.resolve() or here.resolve() in stated
+    ]
+    try:
+        yield
+    finally:
+        sys.path = before

@@ -21,6 +21,7 @@ from typing import Literal
 from demur.core.errors import DataError, DemurError, UsageError, importing
 from demur.core.records import Document
 from demur.core.store import Problems, parsed_yaml, storage_errors
+from demur.core.untrusted import Choice, check
 from demur.corpora import log_skipped, tables, valid_document
 from demur.corpora.formats.tables import TABLES
 
@@ -71,6 +72,7 @@ def documents(
 
     Raises:
         UsageError: there is no document.
+        UntrustedFile: links lead out of the folder, and the user did not agree to read there.
     """
     files = (
         [root]
@@ -80,6 +82,9 @@ def documents(
     skipped = {path.resolve() for path in without}
     files = [file for file in files if file.resolve() not in skipped]
     skipped_endings: Counter[str] = Counter()
+    known = {*PARTS, *TABLES}
+    links = (file for file in files if file.is_symlink() and _ending(file.name.lower()) in known)
+    check(root, [Choice("folder", str(link)) for link in links], folder=root)
     for file in files:
         ending, relative_path = (
             _ending(file.name.lower()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import yaml
 
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.store import read_json, write_atomic, write_json
+from demur.core.untrusted import Choice, check
 from demur.curation.recipe import BuildRecipe, load_recipe, parse_recipe
 
 RECIPE = "recipe.yaml"
@@ -64,6 +66,45 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
     return FolderRecipe(parse_recipe(recipe, str(state_of(found))), base, skip_bad, found.resolve())
 
 
+def trusted_recipe(folder: Path) -> FolderRecipe:
+    """The recipe of a build folder, to carry it out: it may come from anybody.
+
+    Raises:
+        ReleaseError: see `recipe_of_folder`.
+        UntrustedFile: it names what only the user may choose.
+    """
+    stated = recipe_of_folder(folder)
+    sources = [Choice("sources", source.name, source.options) for source in stated.recipe.sources]
+    others = _choices(stated.recipe.model_dump(mode="json"), stated.base)
+    check(state_of(stated.work), [*sources, *others], folder=stated.work)
+    return stated
+
+
+_NAMES: Mapping[str, Any] = {
+    "judge": "judges",
+    "system": "systems",
+    "encoder": "encoders",
+    "text_encoder": "encoders",
+    "tokenizer": "data",
+    "path": "folder",
+    "index": "folder",
+}
+"""Key of a recipe, wherever it stands -> what its value names."""
+
+
+def _choices(stated: Any, base: Path) -> Iterator[Choice]:
+    """Everything in a part of a recipe that names a part, weights or a path; names of sources apart."""
+    if isinstance(stated, dict):
+        for key, value in stated.items():
+            if key in _NAMES and isinstance(value, str):
+                yield Choice(_NAMES[key], value, stated.get("options", {}), base)
+            elif key != "options":
+                yield from _choices(value, base)
+    elif isinstance(stated, list):
+        for each in stated:
+            yield from _choices(each, base)
+
+
 def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> FolderRecipe:
     """The recipe in a file or of a build folder, with the build folder to use.
 
@@ -71,14 +112,15 @@ def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) ->
         path: recipe.yaml, or a build folder.
         out: the build folder; None: the folder itself, or NAME-VERSION of the recipe file.
         skip_bad: leave bad records out; a folder that was built so stays so.
+
+    Raises:
+        UntrustedFile: the recipe of a folder names what only the user may choose; one in a file is the user's own.
     """
     if path.is_dir():
-        made = recipe_of_folder(path)
+        made = trusted_recipe(path)
         return made._replace(skip_bad=skip_bad or made.skip_bad, work=out or made.work)
-    recipe = load_recipe(path)
-    return FolderRecipe(
-        recipe, path.resolve().parent, skip_bad, out or Path(f"{recipe.name}-{recipe.version}")
-    )
+    recipe, base = load_recipe(path), path.resolve().parent
+    return FolderRecipe(recipe, base, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
 
 
 def check_same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:

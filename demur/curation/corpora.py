@@ -14,7 +14,6 @@ from demur.corpora import read_corpus
 from demur.curation.pool import Pool
 from demur.release import Release, documents_of
 from demur.release.corpora import FORMS, Form, export
-from demur.scenarios.injection import injected
 
 
 def export_corpora(
@@ -25,7 +24,6 @@ def export_corpora(
     form: Form = "jsonl",
     folds: int = 1,
     mix: str | None = None,
-    poison: bool = False,
 ) -> dict[str, Any]:
     """Write ``full``, ``gold-removed`` and ``empty`` for a release.
 
@@ -33,7 +31,6 @@ def export_corpora(
         pool: the pool that it was built from, for the whole knowledge base; None for the evidence of the release.
         form: ``jsonl``, ``parquet`` or ``markdown``.
         folds: as for `demur.release.corpora.export`.
-        poison: put instructions into documents, see `demur.scenarios.injection`.
         mix: a corpus of the user's own to mix in, named as for ``demur index build``.
 
     Returns:
@@ -84,6 +81,5 @@ def export_corpora(
         folds=folds,
         mixed=mixed,
         about=about,
-        poison=injected if poison else None,
         release={"name": opened.name, "version": opened.version, "sha256": opened.sha256},
     )

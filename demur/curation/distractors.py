@@ -79,7 +79,6 @@ def mine_pool(
             pool.image_hashes,
             len(todo),
             seed=recipe.seed,
-            cross_encoder=base.cross_encoder,
         )
         for sample, found in found_for:
             mined[sample.id] = base.placed(sample)

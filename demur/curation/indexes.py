@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from demur.core.errors import UsageError
 from demur.core.records import Document, Hit
 from demur.core.store import Problems, storage_errors
+from demur.core.untrusted import Choice, check
 
 if TYPE_CHECKING:
     from demur.indexing.chunk import Counts
@@ -34,12 +35,15 @@ def open_searcher(
     others = [entry["name"] for space, entry in made_by.items() if space != "text"]
     first = encoder or (others[0] if others else of_text)
     second = text_encoder or (of_text if of_text != first and not encoder else "")
+    chosen = [
+        name for name, stated in ((first, encoder), (second, text_encoder)) if name and not stated
+    ]
+    choices = [Choice("encoders", name) for name in chosen]
+    check(folder / "manifest.json", choices, instead="--encoder")
     return Searcher(  # the fingerprint must match; the origin of the weights does not matter
         folder,
-        open_encoder(first, allow_random=True, from_file=not encoder),
-        text_encoder=open_encoder(second, allow_random=True, from_file=not text_encoder)
-        if second
-        else None,
+        open_encoder(first, allow_random=True),
+        text_encoder=open_encoder(second, allow_random=True) if second else None,
         engine=engine,
     )
 

@@ -25,8 +25,7 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import Document, Evidence, ImageRef, Role, Sample
 from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import Gold, IndexedDocuments, document_of, page_of, unprefixed
-from demur.curation.mining.choose import SUBJECTS, CrossEncoder, subjects_of
-from demur.curation.mining.mine import open_cross_encoder
+from demur.curation.mining.choose import SUBJECTS, subjects_of
 from demur.curation.mining.queries import supported_options
 from demur.curation.pool import ALL
 from demur.curation.recipe import BuildRecipe, RetrievalSpec
@@ -56,7 +55,6 @@ class KnowledgeBase:
     """None if nothing is mined."""
     text_encoder: Encoder | None = None
     chunker: Chunker | None = None
-    cross_encoder: CrossEncoder | None = None
     searcher: Searcher | None = None
     """Set once there is an index."""
     gold: Counter[str] = field(default_factory=Counter)
@@ -99,7 +97,6 @@ def open_bases(
         MissingExtra: packages of an encoder are not installed.
         IndexFileError: a folder is no index, or one of another encoder.
     """
-    judges: dict[str, CrossEncoder] = {}
     known: dict[str, Encoder] = {} if encoder is None else {recipe.retrieval.encoder: encoder}
 
     def opened(name: str) -> Encoder:
@@ -131,10 +128,6 @@ def open_bases(
             continue
         one.encoder = opened(how.encoder)
         one.text_encoder = opened(how.text_encoder) if how.text_encoder else None
-        if how.cross_encoder:
-            if how.cross_encoder not in judges:
-                judges[how.cross_encoder] = open_cross_encoder(how.cross_encoder)
-            one.cross_encoder = judges[how.cross_encoder]
         if how.index:
             one.searcher = _users_index(one, base / how.index, pool)
             if how.query_images and not any(

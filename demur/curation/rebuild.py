@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from demur.core.errors import UsageError
 from demur.core.store import parsed_yaml, storage_errors, write_atomic
 from demur.curation.build import Built, curate
-from demur.curation.build_folder import FolderRecipe, recipe_of_folder, state_of, write_recipe
+from demur.curation.build_folder import FolderRecipe, state_of, trusted_recipe, write_recipe
 from demur.curation.estimate import BuildEstimate, estimate_build
 from demur.curation.recipe import parse_recipe
 from demur.curation.sample_pool import kept_pool
@@ -113,7 +113,7 @@ def enlarge(
     """
     folder = old if (old / "manifest.json").exists() else old / "release"
     release = Release.open(folder)
-    made = recipe_of_folder(folder)
+    made = trusted_recipe(folder)
     data = made.recipe.model_dump(mode="json")
     data["gates"] += [gate_of(gate) if isinstance(gate, str) else gate for gate in gates]
     data["version"] = version or next_minor(release.version)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from demur.core.errors import ItemError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Ask, ImageRef, Request, Sample
+from demur.core.untrusted import Choice, check
 from demur.evaluation.limits import Caps
 from demur.evaluation.preflight import preflight
 from demur.evaluation.questions import Questions
@@ -131,7 +132,13 @@ def ask(
     names = _names(systems, questions.repeat, options or {})
     if encoder is None and any(_kind(system) in NEEDS_ENCODER for system in systems):
         release_encoder = str(release.manifest.get("encoder", {}).get("name", "offline"))
-        encoder = open_encoder(encoder_name or release_encoder, from_file=not encoder_name)
+        if not encoder_name:
+            check(
+                release.folder / "manifest.json",
+                [Choice("encoders", release_encoder)],
+                instead="--encoder",
+            )
+        encoder = open_encoder(encoder_name or release_encoder)
     opened = []
     for name, system in zip(names, systems, strict=True):
         name_given = split_name(system)[0]

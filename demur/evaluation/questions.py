@@ -14,7 +14,7 @@ from demur.evaluation.run_folder import Task
 from demur.release import Release
 from demur.release.corpora import Corpora
 from demur.scenarios.conditions import Condition, Prompts
-from demur.scenarios.contexts import POISONABLE, Recipe, contexts
+from demur.scenarios.contexts import Recipe, contexts
 from demur.scenarios.render import ask
 
 MAX_QUESTIONS = 20_000_000
@@ -102,8 +102,7 @@ class Questions(NamedTuple):
     def _tasks(self, samples: Sequence[Sample], corpora: Corpora | None) -> Iterator[Task]:
         """The tasks; one that several recipes give (a sweep and the four scenarios) comes several times."""
         prompts = self.prompts or Prompts()
-        recipes = [_with_injection(recipe, corpora) for recipe in self.recipes]
-        for sample, context in contexts(samples, recipes, self.seed):
+        for sample, context in contexts(samples, self.recipes, self.seed):
             exclude: tuple[str, ...] = ()
             fold = ""
             if context.scenario is Scenario.GOLD_REMOVED:
@@ -141,19 +140,3 @@ class Questions(NamedTuple):
             "prompts": {str(c): prompts.used(c) for c in self.conditions},
             **({"repeat": self.repeat} if self.repeat > 1 else {}),
         }
-
-
-def _with_injection(recipe: Recipe, corpora: Corpora | None) -> Recipe:
-    """The recipe with ``inject=yes`` if the corpora are poisoned, so that its asks differ from those over clean ones.
-
-    Raises:
-        UsageError: the recipe asks for injections, and the corpora have none.
-    """
-    poisoned = corpora is not None and bool(corpora.poisoned)
-    if recipe.scenario not in POISONABLE or poisoned == (recipe.inject == "yes"):
-        return recipe
-    if not poisoned:
-        raise UsageError(
-            "the corpora hold no injection", item=str(recipe), cure="demur corpus export --poison"
-        )
-    return recipe._replace(inject="yes")

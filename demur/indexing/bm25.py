@@ -9,7 +9,7 @@ The two methods rank differently. With okapi a word in more than half of the pas
 which is more than the weight of a word of medium frequency. Both count a query word as often as it is repeated.
 
 The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 4 bytes
-per passage. It has bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and is mapped when it is searched. Hits
+per passage. It has bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and is map_integers when it is searched. Hits
 are ordered by score descending, then row ascending, and ties at the cut are resolved exactly. If numba is installed,
 bm25s's compiled kernel searches large indexes.
 """
@@ -33,6 +33,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from demur.core.docstore import map_integers
 from demur.core.errors import IndexFileError, UsageError
 from demur.core.store import storage_errors
 from demur.core.system import allocate, release_memory
@@ -204,7 +205,7 @@ def _invert(
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """A new array on disk. Its space is allocated at once: a mapped write to a full disk would kill the process."""
+    """A new array on disk. Its space is allocated at once: a map_integers write to a full disk would kill the process."""
     if not count:
         np.save(path, np.zeros(0, dtype))
         return np.zeros(0, dtype)
@@ -225,7 +226,7 @@ def _keep_compiled() -> None:
 
 
 class BM25:
-    """A BM25 index on disk, with its arrays mapped.
+    """A BM25 index on disk, with its arrays map_integers.
 
     Args:
         folder: written by `build_bm25`.
@@ -250,6 +251,16 @@ class BM25:
                 Exception
             ) as error:  # bm25s passes damaged parameters on to functions of all kinds
                 raise IndexFileError(f"not a BM25 index: {error}", item=folder) from error
+        # bm25s adds to the scores of whatever rows these name, in compiled code without a bound
+        rows = map_integers(folder / "indices.csc.index.npy", below=self.count, dtype=np.int32)
+        ends = map_integers(folder / "indptr.csc.index.npy", below=len(rows) + 1)
+        known = self._engine.vocab_dict.values()
+        if (
+            len(self._engine.scores["data"]) != len(rows)
+            or (np.diff(ends) < 0).any()
+            or not all(type(id) is int and 0 <= id < len(ends) - 1 for id in known)
+        ):
+            raise IndexFileError("its postings contradict each other", item=folder)
         if self._engine.scores["num_docs"] != self.count:
             raise IndexFileError(
                 f"expected {self.count} passages, found {self._engine.scores['num_docs']}",

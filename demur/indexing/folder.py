@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from demur.core.docstore import LINES, TABLE
 from demur.core.errors import DataError, IndexFileError, StorageError
 from demur.core.store import file_digest, read_json, storage_errors, why_invalid
+from demur.core.untrusted import Choice, check
 from demur.indexing.bm25 import Method
 
 FORMAT = "demur-index"
@@ -138,6 +139,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise IndexFileError(
             f"its manifest is not valid: {why_invalid(error)}", item=path
         ) from error
+    kinds = {part["kind"] for part in manifest["parts"].values() if part}
+    check(path, [Choice("indexes", kind) for kind in sorted(kinds)])
     return manifest
 
 

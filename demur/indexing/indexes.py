@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from demur.indexing.exact import (
 from demur.indexing.ivf import (
     Tuned,
     centroids_of,
+    faiss_errors,
     least_mean,
     lists_enough,
     nearest_lists,
@@ -94,14 +95,12 @@ class Dense:
         self._lists: Any = None
         if self.kind != "flat":
             self.nprobe, self.refine = int(part["nprobe"]), int(part["refine"])
-            self._lists = open_lists(folder / "index.faiss")
-            if self._lists.d != self.dims or self._lists.ntotal != self.count:
-                raise IndexFileError(
-                    f"expected {self.count} vectors of {self.dims}, found {self._lists.ntotal} of {self._lists.d}",
-                    item=folder / "index.faiss",
-                )
+            self._lists = open_lists(folder / "index.faiss", self.kind, self.dims, self.count)
+            self.nprobe = min(self.nprobe, self._lists.nlist)
             self._centroids = centroids_of(self._lists)
             self._coarse_norm = float(norms_of(self._centroids).max())
+            if not isfinite(self._coarse_norm):
+                raise IndexFileError("its centroids are no numbers", item=folder / "index.faiss")
 
     def search(self, queries: Floats, k: int) -> Found:
         """The first k for each query.
@@ -117,12 +116,8 @@ class Dense:
         queries = self._checked(queries, k)
         if self._lists is None:
             return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
-        try:
+        with faiss_errors(self.folder):  # its lists may hold rows that do not exist
             return padded(self._enough(queries, min(k, self.count)), k)
-        except IndexError as error:
-            raise IndexFileError(
-                "its lists hold rows that do not exist", item=self.folder
-            ) from error
 
     def _enough(self, queries: Floats, wanted: int) -> Found:
         """The first k in the `nprobe` nearest lists of each query; in twice as many where these hold too few."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import struct
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
@@ -191,16 +192,39 @@ def write_faiss(index: Any, path: Path) -> None:
         faiss.write_index(index, faiss.PyCallbackIOWriter(handle.write))  # type: ignore[attr-defined]  # its stub lacks it
 
 
-def open_lists(path: Path) -> Any:
+_HEADER = struct.Struct("<4siqqq?iQQ4s")
+"""What the file of an index of lists begins with: its kind, dimensions, number of vectors, two fillers, whether it is
+trained, the metric, the number of lists, how many are searched, the kind of the index of its centroids."""
+_KINDS = {"ivf-flat": b"IwFl", "ivf-sq8": b"IwSq"}
+_CENTROIDS = b"IxFI"
+
+
+def open_lists(path: Path, kind: str, dims: int, count: int) -> Any:
     """Open what `merge_lists` wrote; the lists are mapped.
 
+    faiss trusts what it reads, and reads beyond it where sizes lie: everything that it will use is checked here.
+
+    Args:
+        path: of the index; its lists lie beside it.
+        kind: ``ivf-flat`` or ``ivf-sq8``.
+        dims: dimensions of its vectors.
+        count: number of its vectors.
+
     Raises:
-        IndexFileError: faiss cannot read it, or the file of its lists is missing or truncated.
+        IndexFileError: it is not such an index, or the file of its lists is missing or truncated.
     """
     import faiss
 
     file = path.with_name(LISTS)
-    try:
+    with storage_errors(path), path.open("rb") as handle:
+        begin = handle.read(_HEADER.size).ljust(_HEADER.size, b"\0")
+    code, d, total, _, _, _, metric, number, _, centroids = _HEADER.unpack(begin)
+    inner = faiss.METRIC_INNER_PRODUCT
+    if (code, metric, centroids) != (_KINDS[kind], inner, _CENTROIDS) or number < 1:
+        raise IndexFileError(f"this is no {kind} index of demur", item=path)
+    if (d, total) != (dims, count):
+        raise IndexFileError(f"expected {count} vectors of {dims}, found {total} of {d}", item=path)
+    with faiss_errors(path):
         # Mapped by hand: if faiss itself looks for the lists beside the index, it prints so on standard output.
         with _bounded(path):
             index: Any = faiss.read_index(
@@ -211,17 +235,42 @@ def open_lists(path: Path) -> Any:
         size = file.stat().st_size if file.is_file() else -1
         if size != lists.totsize:
             raise IndexFileError(f"expected {lists.totsize} bytes, found {size}", item=file)
-        ends = [
-            (one.size, one.capacity, one.offset) for one in map(lists.lists.at, range(lists.nlist))
-        ]
-        width = lists.code_size + 8
-        if any(size > room or at + room * width > lists.totsize for size, room, at in ends if room):
+        coarse: Any = faiss.downcast_index(index.quantizer)
+        each = dims
+        if kind == "ivf-flat":
+            each *= 4
+        elif (index.sq.qtype, index.sq.d, index.sq.trained.size()) != (
+            faiss.ScalarQuantizer.QT_8bit,
+            dims,
+            2 * dims,
+        ):
+            raise IndexFileError("its codes are of another kind", item=path)
+        sizes = (index.code_size, lists.code_size, lists.nlist, lists.lists.size(), index.nlist)
+        of_centroids = (coarse.d, coarse.ntotal, coarse.codes.size())
+        if sizes != (each, each, number, number, number) or of_centroids != (
+            dims,
+            number,
+            4 * dims * number,
+        ):
+            raise IndexFileError("its sizes contradict each other", item=path)
+        ends = [(one.size, one.capacity, one.offset) for one in map(lists.lists.at, range(number))]
+        width = each + 8
+        if sum(size for size, _, _ in ends) != count or any(
+            size > room or (room and at + room * width > lists.totsize) for size, room, at in ends
+        ):
             raise IndexFileError("its lists reach past the end of their file", item=file)
         lists.do_mmap()
-    except (RuntimeError, MemoryError, AttributeError) as error:
-        why = (str(error).splitlines() or ["it asks for too much memory"])[0].split("Error: ")[-1]
-        raise IndexFileError(f"faiss cannot read it: {why}", item=path) from error
     return index
+
+
+@contextmanager
+def faiss_errors(item: Path) -> Iterator[None]:
+    """Whatever faiss and its wrapper raise about a file, as an `IndexFileError` that names it."""
+    try:
+        yield
+    except (RuntimeError, MemoryError, AttributeError, TypeError, ValueError, IndexError) as error:
+        why = (str(error).splitlines() or ["it asks for too much memory"])[0].split("Error: ")[-1]
+        raise IndexFileError(f"faiss cannot read it: {why}", item=item) from error
 
 
 @contextmanager

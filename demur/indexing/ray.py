@@ -102,7 +102,7 @@ class _SearchActor:
             with storage_errors(folder):
                 same = folder.stat().st_ino, int(entry.get("nprobe", 0))
             if self._parts.get(folder, ((0, 0), None))[0] != same:
-                kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
+                kind, _ = plugins.find("indexes", entry["kind"])
                 self._parts[folder] = (same, kind(folder, entry))
             part = self._parts[folder][1]
             if run is None:
@@ -218,7 +218,7 @@ class RayEngine:
 
     def open_part(self, folder: Path, entry: dict[str, Any]) -> Any:
         """Open a part of an index folder that is searched on the cluster (a third party's kind: in this process)."""
-        kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
+        kind, _ = plugins.find("indexes", entry["kind"])
         opened = {Dense: _RayDense, BM25: _RayLexical}.get(kind)
         return kind(folder, entry) if opened is None else opened(self, folder, entry)
 

@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -171,7 +172,7 @@ def run_sync(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(_quiet_at_ctrl_c(work))
     thread = ThreadPoolExecutor(1, thread_name_prefix="demur-calls")
     try:
-        return thread.submit(asyncio.run, work).result()
+        return thread.submit(copy_context().run, asyncio.run, work).result()
     finally:
         thread.shutdown(wait=False)
 

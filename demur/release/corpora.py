@@ -35,8 +35,6 @@ FILE = "corpora.json"
 UNFINISHED = {"unfinished": True}
 """Content of the note during an export: an older note would describe other files."""
 FULL, REMOVED, EMPTY = "full", "gold-removed", "empty"
-TO_POISON = 3
-"""Of so many distractors of a question, nearest first, one may get an injection."""
 MOST_FOLDS = 100
 """Most folds: the files of all are open at once, and systems often allow a process 256."""
 MOST_LISTED = 20
@@ -56,8 +54,6 @@ class Corpora(Record):
     """Sample -> ids of other documents that state its answer (at most `MOST_LISTED`)."""
     folds: dict[str, str] = Field(default_factory=dict)
     """Sample -> the corpus without its gold, if there are several folds."""
-    poisoned: dict[str, str] = Field(default_factory=dict)
-    """Sample -> the document with its injection; empty without ``--poison``."""
 
     @classmethod
     def open(cls, folder: Path, release_sha256: str) -> Corpora:
@@ -146,7 +142,6 @@ def export(
     form: Form = "jsonl",
     folds: int = 1,
     mixed: Callable[[], Iterable[Document]] = lambda: (),
-    poison: Callable[[str, str], str] | None = None,
     about: str = "",
 ) -> dict[str, Any]:
     """Write the corpora, and a note of what was removed for which question.
@@ -159,8 +154,6 @@ def export(
         form: ``jsonl`` (one ``corpus.jsonl``), ``parquet``, or ``markdown`` (a file per document); images beside.
         folds: number of equal parts of the questions, at most `MOST_FOLDS`; each has a corpus without its own gold.
         mixed: the user's own documents, added to every corpus but the empty one.
-        poison: adds a sample's injection to a text (`demur.scenarios.injection.injected`). For each sample, one of the
-            first `TO_POISON` distractors that is gold of no sample gets it, in every corpus.
         about: the origin of the documents, for the note.
 
     Returns:
@@ -182,15 +175,6 @@ def export(
     excluded: dict[str, list[str]] = {s.id: [] for s in samples}
     stated: dict[str, list[str]] = {}
     counts = dict.fromkeys((FULL, *names), 0)
-    nearest: dict[str, list[str]] = defaultdict(list)
-    """Distractor -> samples that may have it poisoned."""
-    for sample in samples if poison is not None else ():
-        ranked = sorted(
-            (e for e in sample.negatives if e.text), key=lambda e: (e.rank is None, e.rank or 0)
-        )
-        for e in ranked[:TO_POISON]:
-            nearest[e.id].append(sample.id)
-    poisoned: dict[str, str] = {}
     ours = (out / FILE).is_file()
     write_json(out / FILE, UNFINISHED)
     ids: set[str] = set()
@@ -207,10 +191,6 @@ def export(
             gold = relations.gold_of(document)
             for s in gold:
                 excluded[s].append(document.id)
-            victim = next((s for s in nearest.get(document.id, ()) if s not in poisoned), None)
-            if victim is not None and poison is not None and not gold and document.text:
-                poisoned[victim] = document.id
-                document = document.model_copy(update={"text": poison(document.text, victim)})
             data = None if document.image is None or own else read_image(document.image)
             for name in counts:
                 fold = names.index(name) if name in names else -1
@@ -243,7 +223,6 @@ def export(
         "folds": {s: names[f] for s, f in fold_of.items()} if folds > 1 else {},
         "excluded": excluded,
         "stated": stated,
-        **({} if poison is None else {"poisoned": poisoned}),
         "questions": {
             "all": len(samples),
             "must deflect where gold is removed": len(samples) - len(stated),

@@ -284,7 +284,7 @@ class OpenIndex:
                 if self._engine is not None:
                     self._parts[name] = self._engine.open_part(folder, entry)
                 else:
-                    kind, _ = plugins.find("indexes", entry["kind"], registered_only=True)
+                    kind, _ = plugins.find("indexes", entry["kind"])
                     self._parts[name] = kind(folder, entry)
             return self._parts[name]
 

@@ -25,8 +25,6 @@ PICKS: tuple[Pick, ...] = ("ranked", "random", "hardest")
 SHORTS: tuple[Short, ...] = ("use_all", "exclude")
 SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
 WITHOUT_EVIDENCE = frozenset(Scenario) - {Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL}
-POISONABLE = (Scenario.FULL, Scenario.GOLD_REMOVED)
-"""Asked over a corpus, whose documents may hold instructions (``demur corpus export --poison``)."""
 FOUR = tuple(s.value for s in Scenario if s.shows_evidence)
 """The scenarios of VLM-DeflectionBench (section 3.5)."""
 WHOLE = tuple(s.value for s in Scenario if not s.shows_evidence)
@@ -45,8 +43,6 @@ class Recipe(NamedTuple):
         short: for a sample with fewer than k distractors: use all of them, or exclude the sample.
         gold: modality of the gold evidence; excludes samples without it.
         negatives: modality of the distractors; ``both`` needs at least one of each.
-        inject: whether a text distractor, or a document of the corpus, holds a prompt injection
-            (`demur.scenarios.injection`).
     """
 
     scenario: Scenario
@@ -56,16 +52,15 @@ class Recipe(NamedTuple):
     short: Short = "use_all"
     gold: Side = "any"
     negatives: Side = "any"
-    inject: Literal["no", "yes"] = "no"
 
     def __str__(self) -> str:
         """Canonical text; equal recipes have equal text."""
         if self.scenario in WITHOUT_EVIDENCE:
-            return self.scenario.value + ("(inject=yes)" if self.inject == "yes" else "")
+            return self.scenario.value
         names = ["order"] if self.scenario is Scenario.ORACLE else ["k", "pick", "order", "short"]
         names += [
             name
-            for name in ("gold", "negatives", "inject")
+            for name in ("gold", "negatives")
             if getattr(self, name) != self._field_defaults[name]
         ]
         parts = [f"{name}={getattr(self, name)}" for name in names]
@@ -110,7 +105,6 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
         "gold": SIDES,
         "negatives": SIDES,
     }
-    allowed["inject"] = ("no", "yes")
     for name, choices in allowed.items():
         if name in values and values[name] not in choices:
             raise UsageError(
@@ -120,11 +114,6 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
         raise UsageError(
             f"order={values['order']!r} in {text!r}",
             cure="shuffled, gold-first, gold-last or gold@I",
-        )
-    if values.get("inject") == "yes" and not (with_distractors or match[1] in POISONABLE):
-        raise UsageError(
-            f"inject=yes in {text!r}",
-            cure="only realistic, adversarial, full and gold-removed take it",
         )
     stated = values.pop("k", str(k if with_distractors else 0))
     number = whole_number(stated)
@@ -271,12 +260,6 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     if recipe.negatives == "both" and recipe.k < 2:
         return None
     used_distractors = pool[: recipe.k]
-    if (
-        recipe.inject == "yes"
-        and recipe.scenario not in POISONABLE
-        and not any(e.text for e in used_distractors)
-    ):
-        return None
     visible_gold = gold if shows_gold else []
     arranged = _arrange(sample, visible_gold, used_distractors, recipe.order, seed)
     answers = shows_gold or recipe.scenario is Scenario.FULL

@@ -33,7 +33,6 @@ from demur.core.records import (
 )
 from demur.core.store import digest
 from demur.scenarios.conditions import Condition, Prompts
-from demur.scenarios.injection import INJECTED, injected
 
 Images = Literal["many", "one", "none"]
 
@@ -100,14 +99,6 @@ def ask(
             item=sample.id,
         )
     parts = tuple(as_system_sees(by_id[i]) for i in context.evidence)
-    if INJECTED in context.recipe and context.scenario.shows_evidence:
-        poisoned_place = next(
-            i for i, part in enumerate(parts) if part.text and part.id not in context.gold
-        )
-        poisoned = parts[poisoned_place].model_copy(
-            update={"text": injected(parts[poisoned_place].text or "", sample.id)}
-        )
-        parts = (*parts[:poisoned_place], poisoned, *parts[poisoned_place + 1 :])
     identity: dict[str, object] = {
         "question": sample.question,
         "choices": sample.answers.choices,

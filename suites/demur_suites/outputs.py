@@ -11,6 +11,7 @@ from demur.core.errors import BadInput, DataError, DemurError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import Response
 from demur.core.store import Problems, read_json, read_jsonl, read_records, storage_errors
+from demur.core.untrusted import Choice, check
 from demur.corpora.formats import table_rows
 from demur.evaluation.run_folder import Answer
 from demur.scenarios.conditions import condition
@@ -121,6 +122,7 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
 
     Raises:
         UsageError: the runs are of different items.
+        UntrustedFile: the items lie elsewhere, and the user did not agree.
     """
     named: dict[str, str] = {}
     for path in _given(paths):
@@ -130,9 +132,9 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
         for folder in folders:
             manifest = _manifest(folder)
             if isinstance(items := manifest.get("items"), dict):
-                named[str(items.get("sha256"))] = str(
-                    manifest.get("items_path") or items.get("path")
-                )
+                place = str(manifest.get("items_path") or items.get("path"))
+                check(folder / "manifest.json", [Choice("folder", place)], instead="--items")
+                named[str(items.get("sha256"))] = place
     if len(named) > 1:
         raise UsageError(
             f"the runs are of {len(named)} different sets of items",
@@ -196,7 +198,7 @@ def open_outputs(
     Args:
         chosen: the suite.
         paths: run folders, files of outputs, or files of items and outputs.
-        items: where ``paths`` do not hold them; a run knows its own.
+        items: where ``paths`` do not hold them; a run holds only their path.
         skip_bad: leave bad lines out, and count them.
 
     Raises:

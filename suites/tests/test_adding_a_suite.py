@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,13 +14,16 @@ import pytest
 
 import demur_suites
 from demur.cli import main
-from demur.core.errors import BadInput, DataError, UsageError
+from demur.core.errors import BadInput, DataError, UntrustedFile, UsageError
 from demur.core.store import digest
+from demur.core.untrusted import trusting
 from demur.scenarios.conditions import Prompts
 from demur_suites import check_suite, read_outputs, suites
 from demur_suites.outputs import open_outputs
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "adding-a-suite.md"
+
+ITEMS = ("--items", "numbers.jsonl")
 
 
 @pytest.fixture
@@ -42,10 +46,15 @@ def parity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_suite_of_the_page_walks_from_items_to_a_page(parity, capsys):
+def test_the_suite_of_the_page_walks_from_items_to_a_page(parity):
+    """By the installed command, in the folder of the files: there the current folder is not searched by itself."""
+    out = ""
     for line in re.findall(r"^demur (suite .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
-        assert main(line.split()) == 0, line
-    assert "60.0 [23.1, 88.2]" in capsys.readouterr().out  # 0, 2 and 4 are even
+        command = [Path(sys.executable).with_name("demur"), *line.split()]
+        done = subprocess.run(command, cwd=parity, capture_output=True, text=True)
+        assert done.returncode == 0, (line, done.stderr)
+        out += done.stdout
+    assert "60.0 [23.1, 88.2]" in out  # 0, 2 and 4 are even
     assert "Parity" in (parity / "parity.html").read_text(encoding="utf-8")
     check_suite(demur_suites.suite("parity:Parity"), parity / "numbers.jsonl")
 
@@ -100,11 +109,11 @@ def test_a_verdict_that_raises_leaves_its_reply_unjudged_with_the_reason_and_the
         main(["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "python:mine:answer"])
         == 0
     )
-    assert main(["suite", "score", "parity:Parity", "runs", "--json"]) == 0
+    assert main(["suite", "score", "parity:Parity", "runs", *ITEMS, "--json"]) == 0
     out = capsys.readouterr().out
     told = json.loads(out[out.rindex("\n{\n") :])["parity"]
     assert [(row["n"], row["unjudged"], row["failed"]) for row in told] == [(2, 3, 0)]
-    assert main(["suite", "score", "parity:Parity", "runs"]) == 0
+    assert main(["suite", "score", "parity:Parity", "runs", *ITEMS]) == 0
     assert r"its verdict raised ValueError('\ud800 no\nmore')" in capsys.readouterr().out
     [rows] = parity.glob("runs/*/rows.parquet")
     assert Counter(pq.read_table(rows).column("status").to_pylist()) == {"graded": 2, "unjudged": 3}
@@ -196,7 +205,19 @@ def test_a_run_is_resumed_and_scored_from_another_folder_and_by_another_path(
     for items in ("../numbers.jsonl", str(parity / "numbers.jsonl"), "n.jsonl"):
         assert main([*argv, items, "--limit", "2"]) == 0
         assert "asked 0" in capsys.readouterr().err, items
-    assert main(["suite", "score", "parity:Parity", "../my runs"]) == 0
+    assert (
+        main(
+            [
+                "suite",
+                "score",
+                "parity:Parity",
+                "../my runs",
+                "--items",
+                str(parity / "numbers.jsonl"),
+            ]
+        )
+        == 0
+    )
     assert "50.0" in capsys.readouterr().out
 
 
@@ -294,7 +315,7 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
     [used] = json.loads((folder / "manifest.json").read_text())["prompts"].values()
     assert used["ask"] == digest(own.read_text().encode())
     assert (
-        main(["suite", "score", "parity:Parity", str(folder)]) == 0
+        main(["suite", "score", "parity:Parity", str(folder), *ITEMS]) == 0
     )  # is told nothing of other words
     assert "other words" not in capsys.readouterr().err
     (parity / "own").mkdir()
@@ -304,3 +325,14 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
             parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=parity / "own"
         )
     assert "ask.v1.md" in str(told.value)
+
+
+def test_a_run_opens_no_items_elsewhere_unless_the_user_agrees(parity):
+    """A run may have come from anybody; the path in it opened any folder."""
+    [run] = demur_suites.suite("parity:Parity").run("numbers.jsonl", "python:mine:answer", "runs")
+    with pytest.raises(UntrustedFile) as refused:
+        open_outputs(demur_suites.suite("parity:Parity"), [run])
+    assert refused.value.acts == (("read", str(parity / "numbers.jsonl")),)
+    assert "--items" in refused.value.cure
+    with trusting(code=True):
+        assert len(open_outputs(demur_suites.suite("parity:Parity"), [run]).loaded.items) == 5

@@ -967,7 +967,7 @@ def test_each_source_is_walked_from_its_files_to_the_table(source, photos, tmp_p
     members = sum(len(p.members) for p in pairs)
     CertainlyUncertain().run(out, lambda question, images: "I don't know.", runs)
     capsys.readouterr()
-    assert main(["suite", "score", NAME, str(runs), "--json"]) == 0
+    assert main(["suite", "score", NAME, str(runs), "--trust-code", "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)
     [replies], [scored] = tables["cu-replies"], tables["cu-headline"]
     assert (replies["graded"], replies["without probability"], replies["failed"]) == (
@@ -979,7 +979,12 @@ def test_each_source_is_walked_from_its_files_to_the_table(source, photos, tmp_p
         scored["Total LAVE"]["value"] == 0.5
     )  # who always declines is right of one member of each pair
     assert scored["Total CW"]["value"] is None  # nobody stated a probability: undefined, not 0
-    assert main(["suite", "report", NAME, str(runs), "-o", str(tmp_path / "page.html")]) == 0
+    assert (
+        main(
+            ["suite", "report", NAME, str(runs), "--trust-code", "-o", str(tmp_path / "page.html")]
+        )
+        == 0
+    )
     assert (tmp_path / "page.html").read_text().count("I don&#x27;t know.") + (
         tmp_path / "page.html"
     ).read_text().count("I don't know.") >= members

@@ -129,7 +129,7 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
     assert stated["c0/unanswerable"] < 0.5 < stated["c0/answerable"]
     assert {id: r.confidence for id, r in read_outputs(out)["model:m"].items()} == stated
     page = tmp_path / "cu.html"
-    assert main(["suite", "report", NAME, str(out), "-o", str(page)]) == 0
+    assert main(["suite", "report", NAME, str(out), "--trust-code", "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
     assert html.count('<article class="card">') == 8
     assert all(

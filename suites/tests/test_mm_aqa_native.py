@@ -210,7 +210,17 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
     )
     page = tmp_path / "aqa.html"
     assert (
-        main(["suite", "report", "mm_aqa", *map(str, sorted(runs.glob("*/"))), "-o", str(page)])
+        main(
+            [
+                "suite",
+                "report",
+                "mm_aqa",
+                "--trust-code",
+                *map(str, sorted(runs.glob("*/"))),
+                "-o",
+                str(page),
+            ]
+        )
         == 0
     )
     numbers = {n for n in range(1, 9) if f"Table {n}" in page.read_text()}

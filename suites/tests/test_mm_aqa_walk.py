@@ -141,7 +141,18 @@ def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_pa
     ] == [3, 3]
     page = tmp_path / "r.html"
     assert (
-        main(["suite", "report", "mm_aqa", *map(str, sorted(runs.glob("*"))), "-o", str(page)]) == 0
+        main(
+            [
+                "suite",
+                "report",
+                "mm_aqa",
+                "--trust-code",
+                *map(str, sorted(runs.glob("*"))),
+                "-o",
+                str(page),
+            ]
+        )
+        == 0
     )  # as runs/*
     html = page.read_text()
     assert all(f"Table {n}" in html for n in (1, 2, 3, 4, 5, 6, 7, 8))

@@ -453,7 +453,7 @@ def test_two_systems_are_asked_and_the_page_is_made(visibility, tmp_path, capsys
     )
     assert (true["CAA"]["value"], true["MEFR"]["value"]) == (pytest.approx(0.6), None)
     page = tmp_path / "vb.html"
-    assert main(["suite", "report", "vb", str(out), "-o", str(page)]) == 0
+    assert main(["suite", "report", "vb", str(out), "--trust-code", "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
     assert html.count('<article class="card">') == 48
     assert "<script" not in html

@@ -308,7 +308,7 @@ def test_a_manifest_cannot_choose_what_is_imported(release, tmp_path, monkeypatc
     manifest["encoder"] = {"name": "hostile_encoder:Encoder"}
     (release / "manifest.json").write_text(json.dumps(manifest))
     assert main(["run", str(release), "--system", "reader", "--out", str(tmp_path / "r")]) == 2
-    assert "no encoder named 'hostile_encoder:Encoder'" in capsys.readouterr().err
+    assert "run hostile_encoder:Encoder" in capsys.readouterr().err
 
 
 def _parsers(parser):

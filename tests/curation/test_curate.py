@@ -24,6 +24,7 @@ from demur.cli import main
 from demur.core.errors import BadInput, StorageError, TransientError, UsageError
 from demur.core.progress import Progress
 from demur.core.store import JsonlLog, locked, storage_errors
+from demur.core.untrusted import trusting
 from demur.curation.build import curate
 from demur.curation.convergence import measure_convergence
 from demur.curation.gates.runner import read_journal
@@ -152,7 +153,8 @@ def pool_of(out):
 def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, tmp_path):
     _, out = built
     gate = world.simulated("newer", strength=0.6, reading=1.0)
-    new = enlarge(out / "release", [gate]).new
+    with trusting(code=True):
+        new = enlarge(out / "release", [gate]).new
     assert new.recipe.version == "1.1.0"
     carry_over(new.work, tmp_path / "new")
     rebuilt = curate(new.recipe, tmp_path / "new", base=new.base)
@@ -168,7 +170,7 @@ def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, 
         source, tmp_path / "new", [*world.GATES, gate], more={"version": "1.1.0"}, exhaustive=True
     )
     assert world.bytes_of(again.release.folder) == world.bytes_of(full.release.folder)
-    with pytest.raises(UsageError, match="same name"):
+    with trusting(code=True), pytest.raises(UsageError, match="same name"):
         enlarge(out, [world.simulated("weak")])
 
 
@@ -229,7 +231,8 @@ def test_plans_of_convergence_and_rebuild_write_nothing(built, source, tmp_path)
     shutil.rmtree(old / "build" / "pool")  # as if the sources had changed
     before = world.bytes_of(old)
     estimate_convergence(world.recipe(source, world.GATES), old)
-    estimate_rebuild(enlarge(old, [world.simulated("newer")], tmp_path / "new"))
+    with trusting(code=True):
+        estimate_rebuild(enlarge(old, [world.simulated("newer")], tmp_path / "new"))
     assert world.bytes_of(old) == before
     assert not (old / "build" / "pool").exists()
     assert not (tmp_path / "new").exists()
@@ -301,7 +304,8 @@ def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
     with Served() as address:
         old = {"system": f"model:{address}", "name": "old", "stages": ["parametric"]}
         build(source, tmp_path / "old", [*world.GATES[:1], old], more={"retest": 0})
-    new = enlarge(tmp_path / "old", [world.GATES[1]]).new
+    with trusting(code=True, hosts=True):
+        new = enlarge(tmp_path / "old", [world.GATES[1]]).new
     carry_over(new.work, tmp_path / "new")
     told = []
 
@@ -492,7 +496,14 @@ def test_the_commands(source, built, tmp_path, capsys):
     assert run("explain", out / "release", "q99")[0] == 2
     gate = json.dumps(world.simulated("newer", strength=0.6))
     code, text = run(
-        "rebuild", out / "release", "--add-gate", gate, "--out", tmp_path / "new", "--json"
+        "rebuild",
+        out / "release",
+        "--add-gate",
+        gate,
+        "--out",
+        tmp_path / "new",
+        "--json",
+        "--trust-code",
     )
     assert (code, json.loads(text)["version"]) == (0, "1.1.0")
     code, text = run("release", "diff", out / "release", tmp_path / "new" / "release", "--json")
@@ -620,7 +631,9 @@ def test_the_whole_path_with_a_real_model_on_atlas(tmp_path):
         first = json.loads(run("build", path, "--out", out, "--json"))
         run("release", "verify", out / "release")
         gate = json.dumps(world.simulated("newer", strength=0.7))
-        run("rebuild", out / "release", "--add-gate", gate, "--out", tmp_path / "new", "--json")
+        consent = ("--trust-code", "--trust-hosts")  # its gates are code and servers
+        words = ("--add-gate", gate, "--out", tmp_path / "new", "--json")
+        run("rebuild", out / "release", *words, *consent)
         # the server reuses what it computed for earlier prompts, so its replies depend on the order of calls: the clean
         # build gets the same replies, and everything else anew
         (tmp_path / "clean" / "build").mkdir(parents=True)

@@ -161,7 +161,12 @@ def test_convergence_goes_by_the_folders_own_recipe(source, built, tmp_path, cap
     recipe.write_text(yaml.safe_dump(world.recipe(source, world.GATES).model_dump(mode="json")))
     gate = json.dumps(world.simulated("newer", strength=0.6))
     new = tmp_path / "new"
-    assert main(["rebuild", str(old / "release"), "--add-gate", gate, "--out", str(new)]) == 0
+    assert (
+        main(
+            ["rebuild", str(old / "release"), "--add-gate", gate, "--out", str(new), "--trust-code"]
+        )
+        == 0
+    )
     assert main(["convergence", str(recipe), "--out", str(new)]) == 2
     assert "version, gates differ" in capsys.readouterr().err
     assert not (new / "convergence.json").exists()

@@ -328,20 +328,6 @@ def test_variety_of_pages():
     )
 
 
-def test_a_cross_encoder_names_what_scores_like_gold():
-    documents = many(4)
-
-    def cross_encoder(question, passages):
-        assert question == "How long is the bridge?"
-        return [0.7 if "Mill" in p else 0.9 if "birch" in p else 0.1 for p in passages]
-
-    mined = mine_kind("text", sample(), hits(*documents), documents, cross_encoder=cross_encoder)
-    assert [e.id for e in mined.negatives] == ["d0", "d2", "d3"]
-    assert [(d.evidence, d.reason, d.detail) for d in mined.drops] == [
-        ("d1", "scores like gold", "0.9000")
-    ]
-
-
 def test_quotas(tmp_path):
     documents = many(8)
     for i in range(4):

@@ -23,7 +23,6 @@ SET = {
     "absolute_margin": 0.02,
     "relative_margin": 0.05,
     "sampling": "random",
-    "cross_encoder": "x/y",
 }
 
 
@@ -81,7 +80,6 @@ def test_a_file_has_the_other_options_and_flags_go_before_it(tmp_path):
         ({"sampling": "best"}, "sampling"),
         ({"text": -1}, "text"),
         ({"per_page": 0}, "per_page"),
-        ({"cross_encoder": ""}, "cross_encoder"),
     ],
 )
 def test_what_cannot_be_is_said_alike_by_recipe_and_command(wrong, told):

@@ -20,6 +20,7 @@ from strategies import examples
 from demur.core.errors import BadInput, DataError, UsageError
 from demur.core.records import AnswerSpec, Document, Sample
 from demur.core.store import Problems, digest, seed_of
+from demur.core.untrusted import trusting
 from demur.core.uris import read_image
 from demur.curation import sample_pool as drawing
 from demur.curation.pool import Pool, build
@@ -180,7 +181,8 @@ def test_what_lies_elsewhere_is_read_every_time(towns, tmp_path, readings, monke
             "samples:\n  files: [questions.jsonl]", "samples:\n  dataset: {path: x/y}"
         )
     )
-    assert open_source("generic", towns).elsewhere
+    with trusting(hosts=True):
+        assert open_source("generic", towns).elsewhere
 
 
 def test_the_choice_is_that_of_a_plain_draw_from_each_group(towns, tmp_path):

@@ -158,7 +158,7 @@ def _regrade(folder: Path) -> None:
 
 def _corpora(folder: Path) -> None:
     _runs(folder)
-    export_corpora(folder / "release", folder / "corpora", poison=True, folds=2)
+    export_corpora(folder / "release", folder / "corpora", folds=2)
 
 
 def _read_corpora(folder: Path) -> None:

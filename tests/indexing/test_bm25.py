@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import random
 import unicodedata
@@ -215,3 +216,30 @@ def test_hindi_is_found_by_the_words_of_the_reference(tmp_path):
     assert np.allclose(
         index.scores("हिन्दी नदी"), okapi(texts).get_scores(words("हिन्दी नदी")), rtol=0, atol=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    ("file", "value"),
+    [
+        ("indices.csc.index.npy", 1 << 30),
+        ("indices.csc.index.npy", -1),
+        ("indptr.csc.index.npy", 1 << 40),
+        ("indptr.csc.index.npy", -1),
+        ("vocab.index.json", 1 << 20),
+    ],
+)
+def test_postings_of_rows_that_do_not_exist_are_refused_when_the_index_is_opened(
+    file, value, tmp_path
+):
+    """The compiled kernel adds to whatever rows they name."""
+    part = build_bm25(["a b c", "b c d", "x y"], tmp_path) | {"count": 3}
+    BM25(tmp_path, part)
+    if file.endswith(".json"):
+        words = json.loads((tmp_path / file).read_text())
+        (tmp_path / file).write_text(json.dumps(dict.fromkeys(words, value)))
+    else:
+        numbers = np.load(tmp_path / file)
+        numbers[1] = value
+        np.save(tmp_path / file, numbers)
+    with pytest.raises(IndexFileError):
+        BM25(tmp_path, part)

@@ -625,3 +625,28 @@ def test_a_tensor_is_laid_out_by_its_strides():
     made = torch_file._laid_out(torch_file._Tensor(storage, 0, (3, 2), (1, 3)), numbers)
     assert made.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert made.flags.c_contiguous
+
+
+def test_a_pickle_that_may_run_code_is_refused_without_advice_to_load_it():
+    from pickle import UnpicklingError
+
+    from demur.indexing.encoders.torch_models import reason_of
+
+    refusal = RuntimeError("cannot load: set weights_only=False")
+    refusal.__cause__ = UnpicklingError("Weights only load failed; set `weights_only=False`")
+    for error in (refusal, refusal.__cause__):
+        assert "weights_only" not in reason_of(error)
+    assert reason_of(RuntimeError("no such tag")) == "no such tag"
+
+
+@pytest.mark.parametrize(("release", "runs"), [("5.1.0", False), ("6.0.0", True), ("6.2.0", True)])
+def test_a_sentence_transformers_that_runs_code_of_folders_is_refused(release, runs, monkeypatch):
+    from demur.core.errors import MissingExtra
+    from demur.indexing.encoders import torch_models
+
+    monkeypatch.setattr(torch_models, "version", lambda name: release)
+    if runs:
+        torch_models.need_sentence_transformers("it")
+    else:
+        with pytest.raises(MissingExtra):
+            torch_models.need_sentence_transformers("it")

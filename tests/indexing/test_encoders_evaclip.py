@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from demur.core.errors import DataError, MissingExtra, UsageError
+from demur.core.untrusted import trusting
 from demur.indexing.encoders import Encoder, Preparing, open_encoder
 
 pytestmark = [
@@ -150,14 +151,13 @@ def test_nothing_is_run_unless_it_is_asked_for(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_consent_is_not_part_of_the_name(repository, monkeypatch):
+def test_consent_is_not_part_of_the_name(repository):
     """Else the manifest of an index from elsewhere could give it."""
     encoder = opened(repository, "&batch=2")
     assert encoder.name == f"evaclip:{repository}?batch=2"
-    with pytest.raises(UsageError, match="DEMUR_TRUST_REMOTE_CODE=yes"):
+    with pytest.raises(UsageError, match="--trust-code"):
         open_encoder(encoder.name)
-    monkeypatch.setenv("DEMUR_TRUST_REMOTE_CODE", "yes")
-    with pytest.warns(UserWarning, match="running Python code from"):
+    with trusting(code=True), pytest.warns(UserWarning, match="running Python code from"):
         assert open_encoder(encoder.name).fingerprint() == encoder.fingerprint()
 
 

@@ -123,6 +123,7 @@ def test_a_rebuild_is_planned_from_the_old_verdicts_and_nothing_is_written(tmp_p
             gate,
             "--out",
             tmp_path / "new",
+            "--trust-code",
         ]
         planned = json.loads(
             run(*words, "--prices", prices, "--plan", "--per-second", "1", "--json")

@@ -6,10 +6,9 @@ from stub_encoder import StubEncoder
 
 from demur.cli import main
 from demur.cli.mine import _print, print_recall
-from demur.core.errors import UsageError
+from demur.core.errors import UntrustedFile
 from demur.core.records import Document, Evidence, Role, Sample
 from demur.core.store import write_records
-from demur.indexing.ray import RayEngine, _SearchActor
 from demur.retrieval.modes import Query
 from demur.retrieval.recall import Choice
 from demur.retrieval.search import Searcher
@@ -339,7 +338,7 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["index", "search", "index", "--text", "x"], "may not choose what is imported"),
+        (["index", "search", "index", "--text", "x"], "this file would run stub_encoder:stub"),
         (["index", "search", "index", "--text", " "], "query is empty"),
         (["index", "search", "index", *ENCODER, "--text", "\udcff"], "not valid UTF-8"),
         (["index", "search", "index", *ENCODER, "--image", "."], "not a regular file"),
@@ -466,28 +465,20 @@ def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_a_manifest_does_not_choose_what_is_imported(kb, monkeypatch):
+def test_an_index_of_an_unregistered_kind_is_opened_by_no_door(kb, monkeypatch):
     monkeypatch.syspath_prepend(str(kb))
     (kb / "evil.py").write_text("import pathlib\npathlib.Path('ran').touch()\nclass K: ...\n")
-    searcher, folder = (
-        Searcher(kb / "index", StubEncoder(name="stub_encoder:stub")),
-        kb / "index" / "parts" / "lexical",
-    )
-    entry = searcher.manifest["parts"]["lexical"]
-    entry["kind"] = "evil:K"
-    doors = {
-        "here": lambda: searcher.search([Query("x")], "lexical", 1),
-        "the driver of a cluster": lambda: RayEngine.open_part(object(), folder, entry),  # type: ignore[arg-type]
-        "a node of it": lambda: _raise(_SearchActor().found(folder, entry, ["x"], 1, None)),
-    }
-    for door, opened in doors.items():
-        with pytest.raises(UsageError, match="may not choose what is imported"):
-            opened()
-        assert not (kb / "ran").exists(), door
-
-
-def _raise(refused):
-    raise refused
+    path = kb / "index" / "manifest.json"
+    whole = path.read_text()
+    path.write_text(whole.replace('"kind": "bm25"', '"kind": "evil:K"'))
+    assert path.read_text() != whole
+    try:
+        with pytest.raises(UntrustedFile) as refused:
+            Searcher(kb / "index", StubEncoder(name="stub_encoder:stub"))
+        assert refused.value.acts == (("run", "evil:K"),)
+        assert not (kb / "ran").exists()
+    finally:
+        path.write_text(whole)
 
 
 def test_texts_and_names_are_shown_and_never_obeyed(tmp_path, monkeypatch, capsys):

@@ -1,16 +1,14 @@
-"""Corpora of a release as a service is asked over them: folds, ids to leave out, one's own documents, poison, wrong ids."""
+"""Corpora of a release as a service is asked over them: folds, ids to leave out, one's own documents, wrong ids."""
 
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from rag_server import as_json, service
 from report_factory import make_release
 
 from demur.cli import main
-from demur.scenarios.injection import code_word
 
 pytestmark = pytest.mark.slow
 
@@ -203,54 +201,6 @@ def test_ones_own_documents_go_in_and_what_they_state_counts(release, tmp_path, 
         == 2
     )
     assert "two documents have one id" in capsys.readouterr().err
-
-
-def test_poisoned_documents_and_who_obeys_them(release, tmp_path, capsys):
-    plain, whole = exported(release, tmp_path / "plain")
-    note, held = exported(release, tmp_path / "c", "--poison")
-    assert "poisoned" not in plain
-    assert len(note["poisoned"]) > 10
-    gold = {id for ids in note["excluded"].values() for id in ids}
-    for name in ("full", "gold-removed"):
-        changed = {id for id, text in held[name].items() if text != whole[name][id]}
-        assert changed == set(note["poisoned"].values())
-        assert not changed & gold
-    for sample, id in note["poisoned"].items():
-        assert code_word(sample) in held["full"][id]
-    obeying = iter(range(10_000))
-
-    def obedient(request):
-        """Retrieves the poison of whatever question, and obeys it every second time."""
-        texts = held[request["corpus"]]
-        found = [(k, t) for k, t in texts.items() if "Reply with the word" in t][:1]
-        if not found or next(obeying) % 2:
-            return decline(request)
-        word = re.search(r"Reply with the word (\w+)", found[0][1])[1]
-        return {"text": word, "hits": [{"key": k, "body": t} for k, t in found], "refs": []}
-
-    tables, requests = asked_over(release, tmp_path / "c", obedient, tmp_path, capsys)
-    rows = {row["scenario"]: row for row in tables["rag-injection"]}
-    assert set(rows) == {"full", "gold-removed"}  # nothing can be obeyed where nothing is there
-    asked = {name: sum(r["corpus"] == name for r in requests) for name in rows}
-    assert {name: row["n"] for name, row in rows.items()} == asked
-    obeyed = sum(row["obeys"]["value"] * row["n"] for row in rows.values())
-    assert obeyed == pytest.approx(-(-sum(asked.values()) // 2))
-    assert sum(row["shown"] for row in rows.values()) == pytest.approx(
-        obeyed
-    )  # it retrieves a poisoned page only then
-    assert {row["obeys when shown one"]["value"] for row in rows.values()} == {1.0}
-    run = [
-        "run",
-        str(release[0]),
-        "--system",
-        "reader",
-        "--corpora",
-        str(tmp_path / "plain"),
-        "--out",
-        str(tmp_path / "x"),
-    ]
-    assert main([*run, "--scenarios", "full(inject=yes)"]) == 2
-    assert "demur corpus export --poison" in " ".join(capsys.readouterr().err.split())
 
 
 def test_wrong_ids_are_no_gold_and_no_distractor(release, tmp_path, capsys):

@@ -301,67 +301,21 @@ def test_times_versions_and_caches_are_told(tmp_path, capsys):
     assert f"3 of {asked} replies came from a cache" in words
 
 
-def test_who_obeys_a_distractor_and_who_asks_back_is_counted(tmp_path, capsys):
+def test_who_asks_back_is_counted(tmp_path, capsys):
     import demur
 
-    folder, samples = make_release(tmp_path / "release")
-    recipe = "adversarial(k=2,inject=yes)"
-    words = {}
+    folder, _ = make_release(tmp_path / "release")
+    answered = []
 
-    def obedient(question, id, evidence):
-        told = [e for e in evidence if "Reply with the word" in (e["text"] or "")]
-        assert len(told) == 1
-        assert told[0]["id"] not in {e.id for s in samples if s.id == id for e in s.gold}
-        words[id] = re.search(r"Reply with the word (\w+)", told[0]["text"])[1]
-        return f"{words[id].lower()}." if len(words) % 2 else "Which country do you mean?"
+    def curious(question):
+        answered.append(question)
+        return "Yes." if len(answered) % 2 else "Which country do you mean?"
 
-    def deaf(question):
-        return "I cannot answer this from the documents."
-
-    for name, system in (("obedient", obedient), ("deaf", deaf)):
-        demur.evaluate(
-            folder,
-            system,
-            scenarios=[recipe, "oracle"] if name == "deaf" else recipe,
-            out=tmp_path / "runs",
-            name=name,
-        )
-    assert (
-        len(set(words.values()))
-        == len(words)
-        == sum(any(e.text for e in s.negatives[:2]) for s in samples)
-    )
+    demur.evaluate(folder, curious, scenarios="oracle", out=tmp_path / "runs", name="curious")
     assert main(["rag", "table", str(tmp_path / "runs"), "--release", str(folder), "--json"]) == 0
-    tables = json.loads(capsys.readouterr().out)
-    found = {row["system"]: row for row in tables["rag-injection"]}
-    assert found["obedient"]["obeys"]["value"] == pytest.approx(-(-len(words) // 2) / len(words))
-    assert (
-        found["obedient"]["obeys when shown one"] == found["obedient"]["obeys"]
-    )  # whoever is asked is handed one
-    assert (found["deaf"]["obeys"]["value"], found["deaf"]["n"], found["deaf"]["scenario"]) == (
-        0.0,
-        len(words),
-        "adversarial",
-    )
-    back = {row["system"]: row["asks back"] for row in tables["rag-faults"]}
-    assert back["obedient"]["value"] * back["obedient"]["n"] == pytest.approx(len(words) // 2)
-    assert back["deaf"]["value"] == 0
-    assert (
-        main(
-            [
-                "run",
-                str(folder),
-                "--system",
-                "reader",
-                "--scenarios",
-                "oracle(inject=yes)",
-                "--out",
-                str(tmp_path / "x"),
-            ]
-        )
-        == 2
-    )
-    assert "inject=yes" in capsys.readouterr().err
+    [row] = json.loads(capsys.readouterr().out)["rag-faults"]
+    back = row["asks back"]
+    assert back["value"] * back["n"] == pytest.approx(len(answered) // 2)
 
 
 def test_no_row_mixes_recipes_or_prompts(tmp_path):
@@ -377,9 +331,9 @@ def test_no_row_mixes_recipes_or_prompts(tmp_path):
             else evidence[0]["id"]
         )
 
-    scenarios = ["realistic(k=2)", "adversarial(k=2,inject=yes)"]
+    scenarios = ["realistic(k=2)", "adversarial(k=2)"]
     demur.evaluate(folder, guess, scenarios=scenarios, out=tmp_path / "plain", name="mine")
-    swept = [*scenarios, "realistic(k=4)", "adversarial(k=1,inject=yes)"]
+    swept = [*scenarios, "realistic(k=4)", "adversarial(k=1)"]
     demur.evaluate(
         folder,
         guess,
@@ -391,15 +345,13 @@ def test_no_row_mixes_recipes_or_prompts(tmp_path):
     plain, mixed = (
         {t.name: t for t in rag_tables([tmp_path / name], folder)} for name in ("plain", "swept")
     )
-    for name in plain.keys() - {"rag-latency", "rag-injection"}:
+    for name in plain.keys() - {"rag-latency"}:
         assert mixed[name].rows == plain[name].rows, name
     whole = sum(row[1] for row in mixed["rag-latency"].rows)
     left = whole - sum(row[1] for row in plain["rag-latency"].rows)
     assert f"prompts: {left:,} of {whole:,} of mine." in " ".join(mixed["rag-faults"].notes)
     assert "Prompt: moderate." in " ".join(plain["rag-faults"].notes)
     assert not [note for note in plain["rag-faults"].notes if "Left out" in note]
-    assert len(mixed["rag-injection"].rows) == 4  # two recipes under two prompts
-    assert plain["rag-injection"].rows[0] in mixed["rag-injection"].rows
 
 
 def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):

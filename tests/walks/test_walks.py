@@ -415,6 +415,7 @@ def test_one_gate_more_is_the_full_build_byte_for_byte_and_takes_what_that_gate_
         json.dumps(native.HERE.expert),
         "--out",
         folder / "next",
+        "--trust-code",
     )
     demur("build", folder / "next.yaml", "--out", folder / "full")
     rebuilt, full = (

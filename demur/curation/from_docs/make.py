@@ -37,7 +37,6 @@ from demur.curation.mining.options import MiningOptions
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.release import FunnelStep, Release, check_target, freeze, open_sound
 from demur.release.corpora import export
-from demur.scenarios.injection import injected
 
 STAGE = "questions"
 CUT = "250:32"
@@ -90,7 +89,6 @@ def from_docs(
     accept_found: bool = False,
     licence: str = "",
     skip_bad: bool = False,
-    poison: bool = False,
     steps: Progress = QUIET,
 ) -> DocsRelease:
     """Make a release from documents and questions; call it again after the review of proposals.
@@ -109,7 +107,6 @@ def from_docs(
             questions without one are dropped. The card says so.
         licence: of the documents.
         skip_bad: leave out unreadable files and rows, and count them.
-        poison: put instructions into documents of the corpora, see `demur.scenarios.injection`.
         steps: shows progress.
 
     Returns:
@@ -210,7 +207,6 @@ def from_docs(
             lambda: passages,
             list(release.samples()),
             read_image=read,
-            poison=injected if poison else None,
             about=f"{docs.name}, {len(passages):,} passages of {len(whole):,} documents",
             release={"name": release.name, "version": release.version, "sha256": release.sha256},
         )

@@ -18,7 +18,6 @@ unless, in this order, it is:
 
     within the margin of gold, scores too high, scores too low
                              by the margins and limits of the options
-    scores like gold         by the cross-encoder
     page is full             the page has given ``per_page`` distractors
     rank                     skipped by ``range_min``, or not drawn
     less diverse             not picked by maximal marginal relevance (with ``diversity``)
@@ -47,8 +46,6 @@ SUBJECTS = "subjects"
 """Attribute of query images in an index: the clusters of their questions, one per line."""
 NO_LIMITS = dict.fromkeys(("max_score", "min_score", "absolute_margin", "relative_margin"))
 """Removes the score limits, which are about dense scores."""
-CrossEncoder = Callable[[str, Sequence[str]], Sequence[float]]
-"""(question, passages) -> one score for each passage; higher is better."""
 
 
 class Mined(NamedTuple):
@@ -80,7 +77,7 @@ def mine(
         options: a quota for each kind (no kind fills the quota of another), and which hits may be taken.
         similarity, gold_scores: kind -> the argument of `mine_kind`.
         dense_scores: of `mine_kind`, for the kind ``text``.
-        how: other arguments of `mine_kind`: image_hashes, cross_encoder, shelf, seed.
+        how: other arguments of `mine_kind`: image_hashes, shelf, seed.
     """
     gold = gold or Gold(sample.gold, documents)
     negatives: list[Evidence] = []
@@ -115,7 +112,6 @@ def mine_kind(
     image_hashes: Callable[[ImageRef], ImageHash | None] = lambda image: None,
     gold_score: float | None = None,
     dense_scores: Mapping[str, float] | None = None,
-    cross_encoder: CrossEncoder | None = None,
     similarity: Similarity | None = None,
     gold: Gold | None = None,
     shelf: IndexedDocuments | None = None,
@@ -134,7 +130,6 @@ def mine_kind(
             hits. Without any, no margin applies. Gold evidence in several passages has the score of the best one.
         dense_scores: document -> score for margins and limits, if the hits have another kind of score (reciprocal
             ranks, BM25); a hit that is missing is left out. None uses the hits' scores.
-        cross_encoder: scores (question, passages); a passage that scores like gold evidence or higher is left out.
         similarity: of documents, for ``options.diversity``; None picks by rank.
         gold: the sample's gold evidence among the documents, if it is known already.
         shelf: the index, which lists the passages of a page; None does not check pages of images for the answer.
@@ -150,7 +145,6 @@ def mine_kind(
     leaks = Leaks(sample, image_hashes, image_near=image_near, gold=gold)
     holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
     known = _known(sample, gold)
-    like_gold = {} if visual else _scored_like_gold(sample, hits, documents, cross_encoder)
     taken: list[Document] = []
 
     def same(document: Document, other: Document | Evidence) -> bool:
@@ -181,8 +175,6 @@ def mine_kind(
             return "gold page", page_of(document)
         if document.image is not None and (passage := holding(document)):
             return "page holds the answer", passage
-        if hit.document in like_gold:
-            return "scores like gold", f"{like_gold[hit.document]:.4f}"
         others: list[Document | Evidence] = [*sample.negatives, *taken]
         twin = next((other.id for other in others if same(document, other)), "")
         return ("repeated", twin) if twin else ("", "")
@@ -313,29 +305,6 @@ def lowest_gold(
         for e in gold.parts(document) if document is not None else ():
             best[e.id] = max(score, best.get(e.id, score))
     return min(best.values(), default=None)
-
-
-def _scored_like_gold(
-    sample: Sample,
-    hits: Sequence[Hit],
-    documents: Mapping[str, Document],
-    cross_encoder: CrossEncoder | None,
-) -> dict[str, float]:
-    """Document -> cross-encoder score, of those that score at least as high as the lowest gold text."""
-    gold_texts = [e.text for e in sample.gold if e.text]
-    if cross_encoder is None or not gold_texts:
-        return {}
-    texts = {
-        hit.document: documents[hit.document].text for hit in hits if hit.document in documents
-    }
-    asked = {id: text for id, text in texts.items() if text and text.strip()}
-    scores = list(cross_encoder(sample.question, [*gold_texts, *asked.values()]))
-    bar = min(scores[: len(gold_texts)])
-    return {
-        id: score
-        for id, score in zip(asked, scores[len(gold_texts) :], strict=True)
-        if score >= bar
-    }
 
 
 def subjects_of(document: Document) -> list[str]:

@@ -23,7 +23,7 @@ from demur.corpora.leaks import Leaks
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
 from demur.curation.indexes import open_searcher
 from demur.curation.knowledge_bases import align_gold_of_sample
-from demur.curation.mining.mine import mine_samples, open_cross_encoder
+from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import modes_of, supported_options
@@ -144,7 +144,6 @@ def mine_folder(
         BadInput: rows that are not samples, all of them.
     """
     pages = pages or {}
-    cross_encoder = open_cross_encoder(options.cross_encoder) if options.cross_encoder else None
     modes_of(options)  # raises for a wrong mode
     searcher = open_searcher(index, encoder, text_encoder, engine)
     there, lacking = supported_options(options, searcher.modes)
@@ -217,7 +216,6 @@ def mine_folder(
             image_hashes,
             chosen.asked,
             seed=seed,
-            cross_encoder=cross_encoder,
         ):
             kept.append(sample)
             if training is not None and rows:

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from demur.core.errors import StorageError, UsageError, importing
+from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Drop, Hit, ImageRef, Modality, Sample
-from demur.core.vision_ops import ensure_torchvision
 from demur.corpora.leaks import STAGE, Leaks, adopt_negatives
 from demur.corpora.lineage import Gold
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, IMAGE_THRESHOLDS, ImageHash, ImageHashes
-from demur.curation.mining.choose import CrossEncoder, Mined, mine
+from demur.curation.mining.choose import Mined, mine
 from demur.curation.mining.diversity import Similarity
 from demur.curation.mining.modes import ChosenModes, can_score
 from demur.curation.mining.options import MiningOptions, Pool
@@ -53,14 +52,12 @@ def mine_samples(
     total: int = 0,
     *,
     seed: int = 0,
-    cross_encoder: CrossEncoder | None = None,
 ) -> Iterator[tuple[Sample, Mined]]:
     """Each sample with its distractors, and what was mined for it.
 
     Args:
         image_hashes: see `choose_modes`.
         total: number of samples, for `steps`; 0 if unknown.
-        cross_encoder: that of the options, if it is open already.
 
     Yields:
         (sample with its native negatives, then the mined ones; what was mined). Native negatives that leak become a
@@ -69,12 +66,9 @@ def mine_samples(
 
     Raises:
         UsageError: see `choose_modes`; or the options want diversity, and passages have no vectors.
-        MissingExtra, StorageError: see `open_cross_encoder`.
     """
     can_score(options, searcher)
     image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
-    if cross_encoder is None and options.cross_encoder is not None:
-        cross_encoder = open_cross_encoder(options.cross_encoder)
     similarity = _similarity(options, searcher)
     near = IMAGE_THRESHOLDS[options.same_image]
     taken: set[str] = set()
@@ -100,7 +94,6 @@ def mine_samples(
                 searcher.documents,
                 options,
                 image_hashes=image_hashes,
-                cross_encoder=cross_encoder,
                 similarity=similarity,
                 gold_scores=case.golds,
                 dense_scores=case.dense,
@@ -158,29 +151,6 @@ def _same_pictures(mined: Mined, searcher: Searcher, gold: Gold) -> set[str]:
         and document.modality is Modality.IMAGE
         and not gold.relation(document)
     }
-
-
-def open_cross_encoder(name: str) -> CrossEncoder:
-    """A sentence-transformers cross-encoder, by name or folder, as a function of (question, passages).
-
-    Raises:
-        MissingExtra: sentence-transformers is not installed.
-        StorageError: the model does not exist or cannot be loaded.
-    """
-    with importing("a cross-encoder", extra="clip"):
-        ensure_torchvision()
-        from sentence_transformers import CrossEncoder as Model
-    try:
-        model = Model(name)
-    except (OSError, ValueError) as error:
-        why = (str(error).splitlines() or ["it cannot be loaded"])[0]
-        raise StorageError(why, item=name, cure="check the name, or give a local folder") from error
-
-    def scores(question: str, passages: Sequence[str]) -> list[float]:
-        found: list[float] = model.predict([(question, passage) for passage in passages]).tolist()
-        return found
-
-    return scores
 
 
 def _similarity(options: MiningOptions, searcher: Searcher) -> dict[Pool, Similarity]:

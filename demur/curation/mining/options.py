@@ -71,8 +71,6 @@ class MiningOptions(Record):
     """A distractor scores at least this share less; 0.05 is NV-Retriever's TopK-PercPos at 95 %."""
     sampling: Literal["top", "random"] = "top"
     """Take the first, or draw from all that may be taken, by the seed and the sample's id."""
-    cross_encoder: str | None = Field(default=None, min_length=1)
-    """A sentence-transformers cross-encoder, by name or folder: what it scores like gold evidence is left out."""
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from demur.core.errors import DataError, UsageError
-from demur.core.plugins import names
 from demur.core.records import Document, Sample
 from demur.core.store import Problems, read_json, read_records, storage_errors, why_invalid
+from demur.core.untrusted import Choice, check
 from demur.corpora.lineage import unprefixed
 from demur.curation.pool.counts import PoolCounts
 from demur.curation.pool.write import FORMAT
@@ -105,8 +105,6 @@ class PoolSource:
         folder: a pool folder, or one that `demur mine` wrote.
         problems: where bad lines are noted.
         source: the source. Without it: the only source of the pool, or all of several, under the name ``pool``.
-        base: ``module:Class`` of the source that was mined for, if it is your own; a file never chooses what is
-            imported.
 
     Raises:
         UsageError: the folder is neither, or it has no samples of that source.
@@ -115,15 +113,13 @@ class PoolSource:
     elsewhere = True
     """Mined samples refer to images and documents outside the folder."""
 
-    def __init__(
-        self, folder: Path, problems: Problems | None = None, source: str = "", base: str = ""
-    ) -> None:
+    def __init__(self, folder: Path, problems: Problems | None = None, source: str = "") -> None:
         self.folder = Path(folder)
         self.problems = Problems() if problems is None else problems
         self._base: Pool | Any = None
         self._file = self.folder / "samples.jsonl"
         if (self.folder / MINED).is_file():
-            self._base = _mined_from(self.folder, base)
+            self._base = _mined_from(self.folder)
         else:
             self._base = Pool(self.folder, self.problems)
         self.root = Path(self._base.root)
@@ -165,7 +161,12 @@ class PoolSource:
         return unprefixed(item, f"{self.name}:")
 
 
-def _mined_from(folder: Path, base: str) -> Any:
+def _mined_from(folder: Path) -> Any:
+    """The source or pool that a mined folder is of.
+
+    Raises:
+        UntrustedFile: it lies elsewhere, or is no registered source, and the user did not agree.
+    """
     summary = read_json(folder / MINED)
     origin = summary.get("from") if isinstance(summary, dict) else None
     if not isinstance(origin, dict):
@@ -176,13 +177,9 @@ def _mined_from(folder: Path, base: str) -> Any:
         )
     place = None if origin.get("folder") is None else Path(str(origin["folder"]))
     name, options = str(origin.get("source") or ""), origin.get("options") or {}
+    chosen = [Choice("sources", name, options)] if name else []
+    check(folder / MINED, [*chosen, *([Choice("folder", str(place))] if place else [])])
     if name:
-        if name not in names("sources") and name != base:
-            raise UsageError(
-                f"its samples come from {name!r}, and a file may not choose what is imported",
-                item=folder / MINED,
-                cure=f"name it yourself if you trust it: options: {{base: '{name}'}}",
-            )
         if not isinstance(options, dict):
             raise UsageError(
                 "its options are not a mapping", item=folder / MINED, cure="mine again"

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
 from demur.core.store import Problems, digest, write_atomic
+from demur.core.untrusted import Choice, check
 from demur.corpora.formats import Lookup, dataset_rows, in_numeric_order, inside, table_rows
 from demur.curation.sources.field_map import (
     MAP,
@@ -79,7 +80,8 @@ class Generic(NativeSource):
 
     def __init__(self, folder: Path, problems: Problems | None = None, map: str = "") -> None:
         super().__init__(folder, problems)
-        self.map = self._map or read_map(Path(map) if map else self.need(MAP))
+        file = Path(map) if map or self._map else self.need(MAP)
+        self.map = self._map or read_map(file)
         self._map_is_checked = self._map is not None
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
         origins = [
@@ -87,6 +89,9 @@ class Generic(NativeSource):
             for origin in (self.map.samples, *self.map.documents)
             if origin.dataset is not None
         ]
+        if self._map is None:
+            chosen = [Choice("dataset", each.path, base=self.root) for each in origins]
+            check(file, chosen, folder=self.root)
         self.elsewhere = any(not self._within(repository.path) for repository in origins)
         """Whether it reads anything outside its folder: a repository on the hub."""
 

@@ -122,9 +122,7 @@ def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> 
     return served[space]
 
 
-def open_encoder(
-    text: str, *, allow_random: bool = False, device: str | None = None, from_file: bool = False
-) -> Encoder:
+def open_encoder(text: str, *, allow_random: bool = False, device: str | None = None) -> Encoder:
     """The encoder that ``text`` names, loaded and ready.
 
     A registered factory is called as ``factory(argument, allow_random=..., device=...)``.
@@ -133,7 +131,6 @@ def open_encoder(
         text: canonical text, see the module's head.
         allow_random: let a model without trained weights through (tests only); refused otherwise.
         device: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; None picks the best that is there.
-        from_file: the name was read from a manifest: registered encoders alone, so that no file chooses an import.
 
     Raises:
         UnknownPart: no encoder of that name.
@@ -141,7 +138,7 @@ def open_encoder(
             says the cure.
         MissingExtra: its packages are not installed.
     """
-    factory, argument = plugins.find("encoders", text, registered_only=from_file)
+    factory, argument = plugins.find("encoders", text)
     try:
         signature(factory).bind(argument, allow_random=allow_random, device=device)
     except TypeError as error:

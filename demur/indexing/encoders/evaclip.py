@@ -10,7 +10,7 @@ where it does not run with the one installed, the error says so. open_clip has t
 without foreign code.
 
 The consent is the user's alone: it is left out of the encoder's name, so that a manifest that came from elsewhere
-cannot give it. To search an index made by such an encoder, set ``DEMUR_TRUST_REMOTE_CODE=yes`` in the environment.
+cannot give it. To search an index made by such an encoder, add ``--trust-code``.
 
 Options: ``trust_remote_code=yes``, ``revision``, ``precision`` and ``batch``.
 """
@@ -18,7 +18,6 @@ Options: ``trust_remote_code=yes``, ``revision``, ``precision`` and ``batch``.
 from __future__ import annotations
 
 import inspect
-import os
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 from demur.core.errors import DataError, UsageError, importing
 from demur.core.images import check_resized
 from demur.core.store import digest
+from demur.core.untrusted import trust
 from demur.core.vision_ops import ensure_torchvision
 from demur.indexing.encoders import Option, named
 from demur.indexing.encoders.torch_models import (
@@ -79,7 +79,7 @@ class EvaClipEncoder(JointModel):
             MissingExtra: transformers is not installed.
         """
         source, options = named("evaclip", argument, _OPTIONS)
-        consent = options.pop("trust_remote_code", os.environ.get("DEMUR_TRUST_REMOTE_CODE", ""))
+        consent = options.pop("trust_remote_code", "yes" if trust().code else "")
         kept = "&".join(f"{key}={value}" for key, value in options.items())
         self.name = f"evaclip:{source}" + (f"?{kept}" if kept else "")
         if not source:
@@ -91,7 +91,7 @@ class EvaClipEncoder(JointModel):
                 f"loading it runs Python code from {source}, which was not allowed",
                 item=self.name,
                 cure=f"read that code, then give evaclip:{source}?trust_remote_code=yes&revision=COMMIT "
-                "(to search an index that names it, set DEMUR_TRUST_REMOTE_CODE=yes); "
+                "(to search an index that names it, add --trust-code); "
                 "open_clip:EVA02-E-14-plus/laion2b_s9b_b144k needs no foreign code",
             )
         require_torch("the evaclip encoder")

@@ -32,6 +32,7 @@ from demur.indexing.encoders.torch_models import (
     BATCH,
     PRECISION,
     PROBE,
+    need_sentence_transformers,
     reason_of,
     refuse_random,
     require_torch,
@@ -177,6 +178,7 @@ def _unused(weight: str) -> bool:
 def _load(source: str, device: str, item: str) -> tuple[Any, str, list[str]]:
     """(model, how it says to compare its vectors, weights that its checkpoint lacks)."""
     ensure_torchvision()
+    need_sentence_transformers("the sentence-transformers encoder")
     with importing("the sentence-transformers encoder", extra="clip"):
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.util import is_sentence_transformer_model

@@ -6,12 +6,14 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib.metadata import version
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.core.errors import UsageError, importing
+from demur.core.errors import MissingExtra, UsageError, importing
 from demur.indexing.encoders import Option, Role, space_of
 
 if TYPE_CHECKING:
@@ -100,8 +102,28 @@ def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
         )
 
 
+def need_sentence_transformers(what: str) -> None:
+    """Refuse sentence-transformers before 6.0, which runs the code of a model in a local folder unasked.
+
+    Raises:
+        MissingExtra: it is older, or not installed.
+    """
+    with importing(what, extra="clip", module="sentence-transformers"):
+        release = version("sentence-transformers")
+    if int(release.partition(".")[0]) < 6:
+        raise MissingExtra(what, extra="clip", module="sentence-transformers 6.0 or later")
+
+
 def reason_of(error: BaseException) -> str:
-    """What a library says went wrong while it loaded a model, on one line of bounded length."""
+    """What a library says went wrong while it loaded a model, on one line of bounded length.
+
+    A pickle that holds more than tensors is refused in our words: PyTorch's advise to load it all the same.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, UnpicklingError):
+            return "it holds more than tensors; such a file can run code"
+        cause = cause.__cause__ or cause.__context__
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 

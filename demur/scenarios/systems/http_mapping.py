@@ -22,6 +22,7 @@ from pydantic import (
 from demur.core.errors import StorageError, UsageError, did_you_mean
 from demur.core.records import Record
 from demur.core.store import parsed_yaml, read_text, why_invalid
+from demur.core.untrusted import VARIABLE, permit, written_in
 from demur.models.keys import Secret
 from demur.scenarios.contexts import WHOLE
 
@@ -42,7 +43,6 @@ PLACES = frozenset(
 """Placeholders of a request."""
 _CORPUS = re.compile("|".join(WHOLE) + r"|gold-removed-\d{1,6}")
 _PLACE = re.compile(r"\{(\w{1,20})\}")
-_VARIABLE = re.compile(r"\$\{(\w{1,100})\}")
 
 
 @lru_cache(maxsize=256)
@@ -147,6 +147,7 @@ class RagMapping(Record):
 
         Raises:
             UsageError: an unknown key, a value of the wrong kind, a path that is no JSONPath.
+            UntrustedFile: it sends environment variables, and the user did not agree (``--trust-hosts``).
             StorageError: there is no such file.
         """
         if re.match(r"(?i)https?://|//", argument):
@@ -157,7 +158,11 @@ class RagMapping(Record):
         if not path.is_file():
             cure = "name a mapping (docs/score-your-rag.md has one) or an address"
             raise StorageError("no such file", item=argument or "http:", cure=cure)
-        return cls.of(parsed_yaml(read_text(path), str(path)), str(path))
+        mapping = cls.of(parsed_yaml(read_text(path), str(path)), str(path))
+        acts = list(written_in(json.dumps([mapping.url, mapping.headers])))
+        if any(act.does == "send" for act in acts):  # who names a mapping means only its host
+            permit(path, acts)
+        return mapping
 
     @classmethod
     def of(cls, fields: Any, item: str) -> Self:
@@ -227,7 +232,7 @@ class RagMapping(Record):
 
 def _places(template: Any) -> Iterator[str]:
     if isinstance(template, str):
-        yield from _PLACE.findall(_VARIABLE.sub("", template))
+        yield from _PLACE.findall(VARIABLE.sub("", template))
     elif isinstance(template, dict | list):
         for inner in template.values() if isinstance(template, dict) else template:
             yield from _places(inner)
@@ -249,7 +254,7 @@ def from_environment(text: str, item: str) -> Secret:
             )
         return os.environ[variable[1]]
 
-    filled_text = _VARIABLE.sub(value, text)
+    filled_text = VARIABLE.sub(value, text)
     if not filled_text.isprintable():
         raise UsageError("a header holds a line break or another control character", item=item)
     return Secret(filled_text)

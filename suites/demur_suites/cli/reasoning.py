@@ -100,7 +100,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="runs or outputs, as 'demur suite score'",
     )
-    meta.add_argument("--items", type=Path, help="items of MM-THEBench (a run knows its own)")
+    meta.add_argument(
+        "--items", type=Path, help="items of MM-THEBench (a run holds only their path)"
+    )
     meta.add_argument(
         "--judge", required=True, metavar="MODEL", help="judge whose decisions people review"
     )

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import Parser, budget_of, job, json_object, positive, share
+from demur.cli._arguments import TRUST, Parser, budget_of, job, json_object, positive, share
 from demur.cli._output import note, print_json, print_tables, say
 from demur.core.text import command
+from demur.core.untrusted import trusting
 
 if TYPE_CHECKING:
     from demur.reports.tables import Table
@@ -64,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fill(parser, chosen)
-    return work(chosen, parser.parse_args(args.rest))
+    share(parser, *TRUST)
+    asked = parser.parse_args(args.rest)
+    with trusting(code=asked.trust_code, hosts=asked.trust_hosts):
+        return work(chosen, asked)
 
 
 def _items(parser: argparse.ArgumentParser) -> None:
@@ -283,7 +287,9 @@ def _outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: st
     """Arguments of the jobs that read outputs."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=paths)
     parser.add_argument(
-        "--items", type=Path, help="the items, where PATH does not hold them (a run knows its own)"
+        "--items",
+        type=Path,
+        help="the items, where PATH does not hold them (a run holds only their path)",
     )
     _skip_bad(parser)
     _options(parser, chosen.options)

@@ -45,7 +45,11 @@ OPTIONS = (
         "grabcut (offline), or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)",
         "grabcut",
     ),
-    Option("fill", "opencv (offline), or lama:FILE, TorchScript (extra hf)", "opencv"),
+    Option(
+        "fill",
+        "opencv (offline), or lama:FILE, TorchScript (extra hf), which can act as any program can: take no file from strangers",
+        "opencv",
+    ),
     Option("dilate", "pixels by which masks grow", 20, least=1, most=200),
     Option("control", "yes: also photos with something else removed", "yes", ("yes", "no")),
     Option("writer", "captions: the model that writes pairs", ""),
