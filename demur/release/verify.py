@@ -421,6 +421,7 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     try:
         again = {
             "README.md": card(
+                release.folder,
                 manifest,
                 samples,
                 documents_of(samples),

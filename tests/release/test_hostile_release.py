@@ -576,6 +576,7 @@ def test_a_card_shows_hostile_text_as_text(release):
     manifest["topics"][0]["rows"][0]["topic"] = HOSTILE
     steps = [FunnelStep(stage=HOSTILE, entered=1, kept=0, dropped={HOSTILE: 1})]
     text = card(
+        release,
         manifest,
         samples,
         documents_of(samples),
