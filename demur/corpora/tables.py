@@ -2,7 +2,7 @@
 
 Columns without an option are found by their usual names (``id``, ``_id``, ``doc_id``, ...); in JSON, row by row. Rows
 that demur wrote (a `demur.core.records.Document` with its source) are read as they are, unless an option names a
-column. An image column holds a path (relative to the table, or to ``root``) or, in Parquet, the bytes.
+column. An image column holds a path (relative to the table, or to ``root``), the bytes, base64 of them or a data URI.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
-from demur.corpora import anchored, image_at, valid_document
-from demur.corpora.formats import dataset_rows, inside, table_rows
+from demur.core.uris import picture_in
+from demur.corpora import anchored, image_at, picture_file, valid_document
+from demur.corpora.formats import dataset_rows, table_rows
 
 OPTIONS = {
     "id": "column of the ids (the number of a row that has none)",
@@ -170,18 +171,12 @@ def _text(value: Any, column: str) -> str:
 
 
 def _image(reader: str, value: Any, column: str, file: Path, number: int, root: Path) -> ImageRef:
-    if isinstance(value, Mapping):  # the struct of `datasets`: bytes, and the path they came from
-        value = value.get("bytes") or value.get("path")
-    if isinstance(value, bytes):
-        if reader != "parquet":
-            raise DataError(
-                "image bytes can only be referred to in Parquet files",
-                cure="save the set with to_parquet",
-            )
-        return image_ref(value, f"parquet:{file.absolute()}#{number}/{column}")
-    if not isinstance(value, str):
+    content = picture_in(value)
+    if isinstance(content, bytes) and reader == "parquet":
+        return image_ref(content, f"parquet:{file.absolute()}#{number}/{column}")
+    if isinstance(content, bytes) and reader == "datasets":
         raise DataError(
-            f"expected an image path, got {type(value).__name__}",
+            "image bytes can only be referred to in Parquet files",
             cure="save the set with to_parquet",
         )
-    return image_at(inside(root, value))
+    return image_at(picture_file(value, root))

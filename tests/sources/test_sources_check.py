@@ -35,6 +35,30 @@ def test_a_healthy_folder_is_sound(name, tmp_path):
     assert report.problems == ({"refused by a build": 1} if name in refused else {})
 
 
+@pytest.mark.parametrize("name", sorted(mini.BUILDERS))
+@pytest.mark.parametrize("layout", ["files of the hub's cache", "folders on another disk"])
+def test_links_in_a_folder_are_followed(name, layout, tmp_path):
+    plain, linked = mini.BUILDERS[name](tmp_path / "plain"), tmp_path / "snapshots" / "1f"
+    whole = checked(name, plain)
+    if layout.startswith("files"):
+        for number, path in enumerate(p for p in sorted(plain.rglob("*")) if p.is_file()):
+            blob = mini.put(tmp_path / "blobs" / str(number), path.read_bytes())
+            link = linked / path.relative_to(plain)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(os.path.relpath(blob, link.parent))
+    else:
+        linked.mkdir(parents=True)
+        for path in plain.iterdir():
+            (linked / path.name).symlink_to(path)
+    report = checked(name, linked)
+    assert report.findings == whole.findings
+    assert (report.samples, report.documents, report.images) == (
+        whole.samples,
+        whole.documents,
+        whole.images,
+    )
+
+
 def test_counts_are_those_of_the_folder(tmp_path):
     report = checked("webqa", mini.webqa(tmp_path))
     assert (report.samples, report.documents, report.images, report.splits) == (2, 7, 3, {"val": 2})

@@ -1,5 +1,6 @@
 """The field map: every file kind, inline and referred evidence, and Atlas unchanged."""
 
+import base64
 import csv
 import json
 
@@ -13,6 +14,7 @@ from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
+from demur.corpora import NOT_DOWNLOADED
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.atlas import Atlas
 from demur.sample import atlas
@@ -126,8 +128,62 @@ def test_a_datasets_repository_on_disk(tmp_path):
     (sample,) = source.samples()
     assert not problems.lines
     assert sample.gold[0].text == "Body one."
-    assert sample.images[0].uri.startswith("images-from-datasets/")
+    assert sample.images[0].uri.startswith("images-from-cells/")
     assert digest(read_image(sample.images[0], source.root)) == digest(mini.png(1))
+
+
+TEXT = base64.b64encode(mini.png(1)).decode()
+PICTURES = {
+    "a data URI": f"data:image/png;base64,{TEXT}",
+    "base64": TEXT,
+    "base64 in lines": "\n".join(TEXT[i : i + 76] for i in range(0, len(TEXT), 76)),
+    "an object with base64": {"bytes": TEXT, "path": None},
+    "an object with a data URI": {"bytes": f"data:image/png;base64,{TEXT}"},
+    "an object with a path": {"bytes": None, "path": "p.png"},
+}
+
+
+@pytest.mark.parametrize("file", ["q.jsonl", "q.csv", "q.parquet"])
+@pytest.mark.parametrize("form", PICTURES)
+def test_a_picture_in_a_cell_is_read_in_every_form_that_tables_have(tmp_path, file, form):
+    row = ROW | {"pic": PICTURES[form]}
+    folder = folder_with(tmp_path, file)
+    if file == "q.parquet":
+        pq.write_table(pa.Table.from_pylist([row]), folder / file)
+    elif file == "q.jsonl":
+        mini.lines(folder / file, [row])
+    else:
+        with (folder / file).open("w", newline="") as handle:
+            cells = [v if isinstance(v, str) else json.dumps(v) for v in row.values()]
+            csv.writer(handle).writerows([row, cells])
+        if isinstance(row["pic"], dict) and "path" in row["pic"]:  # null is no word of Python's
+            return
+    problems = Problems()
+    source = open_source("generic", folder, problems)
+    (sample,) = source.samples()
+    assert not problems.lines
+    assert read_image(sample.images[0], source.root) == mini.png(1)
+
+
+@pytest.mark.parametrize(
+    ("cell", "status"),
+    [
+        ("https://example.org/p.png", "not downloaded"),
+        ({"bytes": None, "path": "s3://bucket/p.png"}, "not downloaded"),
+        ({"url": "http://example.org/p.png"}, "not downloaded"),
+        ("x" * 3000, "missing"),
+        ("../p.png", "missing"),
+        ({"bytes": "no base64!"}, "unreadable"),
+        ({"size": 3}, "unreadable"),
+    ],
+)
+def test_a_picture_that_cannot_be_had_is_named_with_its_reason(tmp_path, cell, status):
+    folder = folder_with(tmp_path, "q.jsonl")
+    mini.lines(folder / "q.jsonl", [ROW | {"pic": cell}])
+    (sample,) = open_source("generic", folder, Problems()).samples()
+    assert sample.attributes[DEFECT].startswith(f"query image {status}: ")
+    if status == "not downloaded":
+        assert NOT_DOWNLOADED in sample.attributes[DEFECT]
 
 
 def test_inline_evidence_nested_fields_and_options(tmp_path):

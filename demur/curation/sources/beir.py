@@ -103,7 +103,9 @@ class Beir(NativeSource):
             row,
             question=str(row.get("text") or ""),
             answers=AnswerSpec(accepted=tuple((str(form),) for form in forms)),
-            images=[self.images.file(str(row["image"]))] if row.get("image") else (),
+            images=[self.images.cell(row["image"], "image", in_place=False)]
+            if row.get("image")
+            else (),
             gold=gold,
             lacks=lacks,
             split=self.split,

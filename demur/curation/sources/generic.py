@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
-from demur.core.store import Problems, digest, write_atomic
+from demur.core.store import Problems, digest
 from demur.corpora.formats import Lookup, dataset_rows, in_numeric_order, inside, table_rows
 from demur.curation.sources.field_map import (
     MAP,
@@ -70,7 +70,8 @@ class Generic(NativeSource):
         map: the map file; ``demur-map.yaml`` in the folder when empty.
 
     Evidence fields hold ids of documents, or objects with ``id, title, text, image``, or, where the map names no
-    documents, the text itself. Image bytes from a `datasets` repository are put into ``images-from-datasets/``.
+    documents, the text itself. Image bytes from a `datasets` repository, and base64, are put into
+    ``images-from-cells/``.
     """
 
     name = "generic"
@@ -298,7 +299,8 @@ class Generic(NativeSource):
         found: list[Evidence] = []
         for value in _several(row, _names(names)):
             if isinstance(value, dict):
-                image = self.images.file(str(value["image"])) if value.get("image") else None
+                picture = value.get("image")
+                image = self.images.cell(picture, "image", in_place=False) if picture else None
                 if image is not None and image.ref is None:
                     lacks.append(f"{role} picture {image.status}: {image.name}")
                     continue
@@ -339,29 +341,18 @@ class Generic(NativeSource):
     # --- images ---
 
     def _images(self, row: _Row, name: str) -> list[Found]:
-        """Images of a field, which holds a path, a struct of bytes and path, or a list of these."""
-        value = pick(row.value, name) if name else None
+        """Images of a field, which holds one in any form (`demur.core.uris.picture_in`), or a list of these."""
+        value = literal(pick(row.value, name)) if name else None
         cells = value if isinstance(value, list) else [value]
         listed = isinstance(value, list)
         return [
-            self._image(row, f"{name}/{i}" if listed else name, cell)
+            self.images.cell(
+                cell, row.uri(place) if row.uri else place, in_place=row.uri is not None
+            )
             for i, cell in enumerate(cells)
             if not is_empty(cell)
+            for place in [f"{name}/{i}" if listed else name]
         ]
-
-    def _image(self, row: _Row, at: str, cell: Any) -> Found:
-        if isinstance(cell, str):
-            return self.images.file(cell)
-        data = cell.get("bytes") if isinstance(cell, dict) else cell
-        if not isinstance(data, bytes):
-            path = cell.get("path") if isinstance(cell, dict) else None
-            return self.images.file(str(path)) if path else Found(at, None, "missing")
-        if row.uri is not None:
-            return self.images.at(row.uri(at), data=data)
-        path = self.root / "images-from-datasets" / digest(data)
-        if not path.is_file():
-            write_atomic(path, data)
-        return self.images.at(path.relative_to(self.root).as_posix(), data=data)
 
 
 # --- fields --------------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
 from demur.core.store import Problems
 from demur.core.strict_json import check_depth
-from demur.core.uris import read_uri
-from demur.corpora.formats import Seen, archive_uris, inside
+from demur.core.uris import picture_in, read_uri
+from demur.corpora import NotDownloaded, picture_file
+from demur.corpora.formats import Seen, archive_uris
 from demur.corpora.rows import bad_rows_noted, records
 from demur.curation.sources import DEFECT
 
@@ -35,7 +36,7 @@ class Found(NamedTuple):
     name: str
     ref: ImageRef | None
     status: str
-    """ok | missing | unreadable"""
+    """ok | missing | unreadable | not downloaded"""
 
 
 class Images:
@@ -75,22 +76,36 @@ class Images:
 
     def file(self, relative: str) -> Found:
         """The image at a path below the root; a path that leads out of it counts as missing."""
-        try:
-            path = inside(self.root, relative)
-        except DataError:
-            return Found(relative, None, "missing")
-        if not path.is_file():
-            return Found(relative, None, "missing")
-        return self.at(path.relative_to(self.root).as_posix(), relative)
+        return self.cell(relative, relative, in_place=False)
 
     def stem(self, relative: str) -> Found:
         """The image at a path without its extension."""
         return first_there((self.file(relative + suffix) for suffix in SUFFIXES), relative)
 
-    def cell(self, cell: Any, uri: str) -> Found:
-        """The image in a cell of a table: its bytes, or the struct ``{bytes, path}`` of `datasets`."""
-        data = cell.get("bytes") if isinstance(cell, dict) else cell
-        return self.at(uri, data=data) if isinstance(data, bytes) else Found(uri, None, "missing")
+    def cell(self, cell: Any, name: str, *, in_place: bool = True) -> Found:
+        """The image in a cell of a table, in any form that `demur.core.uris.picture_in` reads.
+
+        Args:
+            cell: as read.
+            name: of the cell, for messages.
+            in_place: the name is the uri that the cell's content can be read from again.
+        """
+        if not cell:
+            return Found(name, None, "missing")
+        try:
+            if in_place and isinstance(content := picture_in(cell), bytes):
+                return self.at(name, data=content)
+            path = picture_file(cell, self.root)
+        except NotDownloaded as error:
+            return Found(f"{error.item} ({error.cure})", None, "not downloaded")
+        except DataError:
+            return Found(name, None, "missing" if isinstance(cell, str) else "unreadable")
+        try:
+            there = path.is_file()
+        except OSError:  # the name is longer than any file's
+            there = False
+        uri = path.relative_to(self.root).as_posix()
+        return self.at(uri, name) if there else Found(uri, None, "missing")
 
 
 def first_there(tries: Iterable[Found], name: str) -> Found:
@@ -151,15 +166,15 @@ class NativeSource:
         """As `demur.corpora.rows.records`, with the problems and notes of this source."""
         return records(rows, maker, self.problems, self.notes, repeated=repeated)
 
-    def picture(self, relative: str) -> ImageRef:
-        """The image at a path below the folder.
+    def picture(self, cell: Any) -> ImageRef:
+        """The image in a cell: a path below the folder, or content.
 
         Raises:
             DataError: it is missing, cannot be read, or lies outside the folder.
         """
-        found = self.images.file(relative)
+        found = self.images.cell(cell, cell if isinstance(cell, str) else "image", in_place=False)
         if found.ref is None:
-            inside(self.root, relative)
+            picture_file(cell, self.root)
             raise DataError(
                 f"picture {found.status}: {found.name}", cure="fetch it, or leave the row out"
             )
