@@ -195,7 +195,7 @@ def open_engine(args: argparse.Namespace) -> RayEngine | None:
     return RayEngine(args.ray_address)
 
 
-def settings(pairs: list[str]) -> dict[str, str]:
+def settings(pairs: list[str], example: str = "--set split=val") -> dict[str, str]:
     """KEY=VALUE pairs as a dict.
 
     Raises:
@@ -208,7 +208,7 @@ def settings(pairs: list[str]) -> dict[str, str]:
         key, mark, value = pair.partition("=")
         if not mark or not key:
             raise UsageError(
-                f"expected KEY=VALUE, got {pair!r}", cure="write for example --set split=val"
+                f"expected KEY=VALUE, got {pair!r}", cure=f"write for example {example}"
             )
         found[key] = value
     return found

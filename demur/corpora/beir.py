@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import cell_text
 from demur.core.errors import DataError
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
@@ -65,7 +66,7 @@ def document(
     Raises:
         DataError: the row has no id; or as ``picture``, where the image is missing or broken.
     """
-    id_, title, text = row_id(row), str(row.get("title") or ""), str(row.get("text") or "")
+    id_, title, text = row_id(row), *(cell_text(row.get(name), name) for name in ("title", "text"))
     if not id_:
         raise DataError("there is no _id", cure="mend the row or leave it out")
     if not row.get("image"):

@@ -7,11 +7,11 @@ column. An image column holds a path (relative to the table, or to ``root``), th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import cell_text, is_null
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
@@ -123,8 +123,10 @@ def _fields(
         DataError: a text column holds something else, or an image is missing or broken.
         StorageError: an image file cannot be read.
     """
-    values = {what: row[name] for what, name in columns.items() if not _is_null(row[name])}
-    texts = {what: _text(value, columns[what]) for what, value in values.items() if what != "image"}
+    values = {what: row[name] for what, name in columns.items() if not is_null(row[name])}
+    texts = {
+        what: cell_text(value, columns[what]) for what, value in values.items() if what != "image"
+    }
     id = texts.get("id", "") if "id" in columns or "id" in options else f"{file.stem}:{number}"
     image = None
     if "image" in values:
@@ -143,31 +145,6 @@ def _fields(
         "licence": options.get("licence", ""),
         "attributes": {"summary": summary} if summary else {},
     }
-
-
-def _is_null(value: Any) -> bool:
-    """None, or the NaN that pandas writes for it."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _text(value: Any, column: str) -> str:
-    """A value as text: bytes are decoded as UTF-8, and a whole number has no ``.0``.
-
-    Raises:
-        DataError: bytes that are not UTF-8, or a list or an object.
-    """
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{column!r} holds bytes that are not UTF-8", cure="name another column"
-            ) from error
-    if isinstance(value, list | Mapping):
-        raise DataError(
-            f"{column!r} holds a {type(value).__name__}, not a text", cure="name another column"
-        )
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _image(reader: str, value: Any, column: str, file: Path, number: int, root: Path) -> ImageRef:

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from demur.core.cells import options_in
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Verdict
 from demur.core.stats import wilson
 from demur.core.store import Problems, read_json, read_jsonl, why_invalid
-from demur.judge.base import answer_spec, lettered
+from demur.judge.base import answer_spec
 from demur.judge.measures.calibration import ece
 
 NOT_CORRECT, ANSWERED = "not_correct", "answered"
@@ -147,9 +148,8 @@ def _labelled(place: str, row: dict[str, Any]) -> Iterator[Labelled]:
     golds = [str(gold) for gold in golds if str(gold).strip()]
     if not golds:
         return
-    spec = answer_spec(
-        golds, str(row.get("answer_type") or "string"), lettered(row.get("choices") or {})
-    )
+    choices = options_in(row.get("choices") or None, "choices").pairs
+    spec = answer_spec(golds, str(row.get("answer_type") or "string"), choices)
     for system in sorted(key.removeprefix("answer_") for key in row if key.startswith("answer_")):
         reply, right = row[f"answer_{system}"], row.get(f"judge_{system}")
         if isinstance(reply, str) and isinstance(right, bool):

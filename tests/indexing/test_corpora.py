@@ -426,7 +426,7 @@ def test_values_of_parquet_that_are_not_texts(tmp_path):
     assert problems[2].startswith("kb.parquet:4: 'text' holds bytes that are not UTF-8")
     assert problems[3].startswith("kb.parquet:5 (5): record: a document ")
     documents, problems = read(lines(tmp_path / "kb.jsonl", [{"id": "l", "text": ["a list"]}]), 1)
-    assert problems[0].startswith("kb.jsonl:1: 'text' holds a list, not a text")
+    assert problems[0].startswith("kb.jsonl:1: 'text' holds a list of 1, where a text belongs")
 
 
 def test_images_of_beir(tmp_path):

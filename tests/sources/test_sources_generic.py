@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from demur.answers.choices import right_labels
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.store import Problems, digest
@@ -496,6 +497,101 @@ def test_gold_that_no_document_has_is_a_defect(tmp_path):
     assert len(problems) == 1
 
 
+def read_row(tmp_path, **changes):
+    """(the sample or None, its problems) of one row of `ROW` with these changes."""
+    folder, problems = folder_with(tmp_path, "q.jsonl"), Problems()
+    text = (folder / "demur-map.yaml").read_text()
+    (folder / "demur-map.yaml").write_text(
+        text.replace("question: q", "question: q, choices: c").replace('{any: "|", all: "&", ', "{")
+    )
+    mini.lines(folder / "q.jsonl", [ROW | {"a": "x", "c": None} | changes])
+    samples = list(open_source("generic", folder, problems).samples())
+    return (samples or [None])[0], problems.lines
+
+
+@pytest.mark.parametrize(
+    ("answers", "accepted"),
+    [
+        ({"text": ["Po", "the Po"], "answer_start": [3, 9]}, [("Po",), ("the Po",)]),
+        ([{"text": "Po", "answer_start": 3}], [("Po",)]),
+        ({"value": "Po", "aliases": ["Po", "Padus"], "type": "x"}, [("Po",), ("Padus",)]),
+        (["Po", None, 7, 7.5], [("Po",), ("7",), ("7.5",)]),
+        ([["Po", "Ob"]], [("Po", "Ob")]),
+    ],
+)
+def test_answers_in_the_forms_of_squad_and_triviaqa(tmp_path, answers, accepted):
+    sample, problems = read_row(tmp_path, a=answers)
+    assert not problems
+    assert list(sample.answers.accepted) == accepted
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("a", [{"name": "Po"}]),
+        ("a", {"answer": "Po"}),
+        ("a", [["Po", {"text": "Ob"}]]),
+        ("a", True),
+        ("q", ["Which?", "Why?"]),
+        ("q", {"stem": "Which?"}),
+        ("doc", [["d1"]]),
+        ("id", {"$oid": "1"}),
+        ("c", {"label": ["A", "B"], "text": ["one"], "n": 1}),
+        ("c", [{"key": "A", "value": "x"}]),
+        ("c", ["x", None]),
+    ],
+)
+def test_an_object_or_list_where_a_text_belongs_is_refused_by_name(tmp_path, field, value):
+    sample, problems = read_row(tmp_path, **{field: value})
+    assert sample is None
+    (problem,) = problems
+    assert field in problem
+    assert " - " in problem  # and says what to do
+    assert "{'" not in problem
+
+
+def test_passages_that_are_lists_are_refused_by_name(tmp_path):
+    folder, problems = folder_with(tmp_path, "q.jsonl"), Problems()
+    mini.lines(folder / "docs.jsonl", [{"id": "d1", "name": "N", "body": ["One.", "Two."]}])
+    assert not list(open_source("generic", folder, problems).documents())
+    assert problems.lines[0].startswith("docs.jsonl:1 (d1): 'body' holds a list of 2")
+
+
+ARC = {"label": ["1", "2"], "text": ["red", "blue"]}
+
+
+@pytest.mark.parametrize(
+    ("choices", "answer", "label"),
+    [
+        (["red", "blue"], "B", "B"),
+        (["red", "blue"], "Blue", "B"),
+        (["red", "blue"], 1, "B"),
+        (["red", "blue"], 0, "A"),
+        (["red", "blue"], "1", "B"),
+        (["7", "8", "9"], "8", "B"),
+        (["0", "1"], 1, "B"),
+        (ARC, "2", "2"),
+        (ARC, 2, "2"),
+        ([{"label": "x", "text": "red"}, {"label": "y", "text": "blue"}], "y", "y"),
+        ({"p": "red", "q": "blue"}, "blue", "q"),
+        ('["red", "blue"]', "blue", "B"),
+        (["red", "blue"], 2, None),
+        (["red", "blue"], "green", None),
+        (["red", "blue"], ["red", "green"], None),
+        (["1", "2", "3", "4"], 2, None),  # a position or a text?
+        (ARC, "3", None),
+    ],
+)
+def test_the_gold_of_a_choice_names_an_option_or_is_refused(tmp_path, choices, answer, label):
+    sample, problems = read_row(tmp_path, c=choices, a=answer)
+    if label is None:
+        assert sample is None
+        assert len(problems) == 1
+    else:
+        assert not problems
+        assert right_labels(sample.answers) == {label}
+
+
 TABLE_MAP = """
 name: table
 samples:
@@ -525,7 +621,7 @@ def test_cells_of_a_table_are_numbers_choices_or_empty(tmp_path, number, choices
         table.writerows(
             [
                 ["id", "q", "a", "g", "n", "c", "photo"],
-                ["1", "How many?", "A", "d1", number, choices, ""],
+                ["1", "How many?", "red", "d1", number, choices, ""],
             ]
         )
     source = open_source("generic", tmp_path)

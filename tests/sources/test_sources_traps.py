@@ -6,13 +6,14 @@ import tarfile
 import mini_sources as mini
 import pytest
 
+from demur.core.cells import literal
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Modality
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.corpora.lineage import document_of, page_of
 from demur.curation.sources import DEFECT, open_source
-from demur.curation.sources.native import literal, unquoted
+from demur.curation.sources.native import unquoted
 
 
 def read(name, folder, **options):

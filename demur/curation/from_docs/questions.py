@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.answers import normalise
+from demur.core.cells import is_empty
 from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
 from demur.core.text import list_shown
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
-from demur.curation.sources.native import is_empty, truth
+from demur.curation.sources.native import truth
 from demur.judge.base import COLUMNS
 
 USUAL = {

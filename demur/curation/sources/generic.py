@@ -21,8 +21,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from demur.core.cells import (
+    Options,
+    accepted_forms,
+    cell_text,
+    is_empty,
+    listed,
+    literal,
+    options_in,
+    pick,
+    without_positions,
+)
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
 from demur.core.store import Problems, digest
@@ -39,10 +50,6 @@ from demur.curation.sources.field_map import (
 from demur.curation.sources.native import (
     Found,
     NativeSource,
-    is_empty,
-    listed,
-    literal,
-    pick,
     truth,
 )
 
@@ -166,7 +173,7 @@ class Generic(NativeSource):
     def _document_rows(self) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
         for part in self.map.documents:
             for row in self._rows(part, self.problems):
-                yield row.place, _text(row, part.fields.id), (part, row)
+                yield row.place, _id(pick(row.value, part.fields.id)), (part, row)
 
     def _document(self, place: str, id_: str, part: DocumentsPart, row: _Row) -> Document:
         fields = part.fields
@@ -197,11 +204,11 @@ class Generic(NativeSource):
         if self.map.documents:
             for row in self._rows(self.map.samples, Problems()):
                 named = _several(row, (*_names(fields.gold), *_names(fields.negatives)))
-                wanted.update(str(value) for value in named if isinstance(value, str | int))
+                wanted.update(_id(value) for value in named)
         self._check_map()
         documents = Lookup(self._found(wanted), wanted)
         rows = (
-            (row.place, _text(row, fields.id), (row, documents))
+            (row.place, _id(pick(row.value, fields.id)), (row, documents))
             for row in self._rows(self.map.samples, self.problems)
         )
         gold_texts = Counter[bool]()
@@ -260,31 +267,33 @@ class Generic(NativeSource):
 
     def _answers(self, row: _Row) -> AnswerSpec:
         fields, how = self.map.samples.fields, self.map.samples.answers
-        items = listed(pick(row.value, fields.answers))
+        cell = pick(row.value, fields.answers)
+        forms = accepted_forms(cell, fields.answers)
         if how.any:
-            items = [piece for item in items for piece in str(item).split(how.any)]
+            forms = [(piece,) for form in forms for part in form for piece in part.split(how.any)]
         if how.all:
-            items = [item if isinstance(item, list) else str(item).split(how.all) for item in items]
-        forms = [
-            tuple(str(part).strip() for part in (item if isinstance(item, list) else [item]))
-            for item in items
-        ]
+            forms = [
+                tuple(piece for part in form for piece in part.split(how.all)) for form in forms
+            ]
+        accepted = tuple(tuple(map(str.strip, form)) for form in forms)
+        options = (
+            options_in(pick(row.value, fields.choices), fields.choices)
+            if fields.choices
+            else Options()
+        )
         span = _span(row, fields.number)
         kind: Any = _text(row, fields.answer_kind)
-        shown = _choices(row, fields.choices)
-        several: Literal["parts", "string"] = (
-            "parts" if any(len(form) > 1 for form in forms) else "string"
-        )
         if not kind:
-            kind = "choice" if shown else "number" if span else several
+            several = "parts" if any(len(form) > 1 for form in accepted) else "string"
+            kind = "choice" if options.pairs else "number" if span else several
             self.notes[f"rows without answer_kind, read as answers of the kind {kind!r}"] += 1
         return AnswerSpec(
             kind=kind,
-            accepted=tuple(forms),
+            accepted=without_positions(accepted, cell, options, fields.answers),
             canonical=_text(row, fields.canonical),
             number=span,
             unit=_text(row, fields.unit),
-            choices=shown,
+            choices=options.pairs,
             rule=how.rule,
         )
 
@@ -297,6 +306,7 @@ class Generic(NativeSource):
         lacks: list[str],
     ) -> list[Evidence]:
         found: list[Evidence] = []
+        where = ", ".join(_names(names))
         for value in _several(row, _names(names)):
             if isinstance(value, dict):
                 picture = value.get("image")
@@ -304,29 +314,30 @@ class Generic(NativeSource):
                 if image is not None and image.ref is None:
                     lacks.append(f"{role} picture {image.status}: {image.name}")
                     continue
-                text = str(value["text"]) if value.get("text") else None
+                texts = {
+                    key: cell_text(value.get(key), f"{where}.{key}")
+                    for key in ("id", "title", "text", "document", "page", "licence")
+                }
+                text = texts["text"] or None
                 content = text or (image.ref.sha256 if image and image.ref else "")
                 if not content:
-                    lacks.append(f"{role} evidence is empty: {value.get('id')}")
+                    lacks.append(f"{role} evidence is empty: {texts['id']}")
                     continue
                 document = Document(
-                    id=str(value.get("id") or digest([str(value.get("title") or ""), content], 16)),
-                    title=str(value.get("title") or ""),
-                    text=text,
                     image=image.ref if image else None,
-                    **{
-                        name: str(value.get(name) or "") for name in ("document", "page", "licence")
-                    },
+                    **texts
+                    | {"text": text, "id": texts["id"] or digest([texts["title"], content], 16)},
                 )
                 found.append(Evidence.of(document, role))
             elif self.map.documents:
-                stored = documents.get(str(value))
+                id_ = cell_text(value, where)
+                stored = documents.get(id_)
                 if stored is None:
-                    lacks.append(f"{role} document missing: {value}")
+                    lacks.append(f"{role} document missing: {id_}")
                 else:
                     found.append(Evidence.of(Document.model_validate(stored), role))
             else:
-                text = str(value)
+                text = cell_text(value, where)
                 found.append(
                     Evidence(
                         id=digest(text.encode(), 16),
@@ -362,9 +373,13 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) and names else tuple(names)
 
 
+def _id(value: Any) -> str:
+    """An id as text; "" for what none is, so that its row is refused."""
+    return "" if isinstance(value, list | dict) else cell_text(value, "id")
+
+
 def _text(row: _Row, name: str) -> str:
-    value = pick(row.value, name) if name else None
-    return "" if value is None else str(value)
+    return cell_text(pick(row.value, name), name) if name else ""
 
 
 def _span(row: _Row, name: str) -> tuple[float, float] | None:
@@ -382,22 +397,8 @@ def _span(row: _Row, name: str) -> tuple[float, float] | None:
     return low, high
 
 
-def _choices(row: _Row, name: str) -> tuple[tuple[str, str], ...]:
-    """(label, text) of each choice: a list gets the letters from A on, a mapping has its own labels."""
-    value = literal(pick(row.value, name)) if name else None
-    if isinstance(value, dict):
-        return tuple((str(label), str(text)) for label, text in value.items())
-    if is_empty(value):
-        return ()
-    if not isinstance(value, list | tuple):
-        raise DataError(
-            f"{name} holds {value!r}", cure="write a list of choices, such as ['red', 'blue']"
-        )
-    return tuple((chr(ord("A") + i), str(text)) for i, text in enumerate(value))
-
-
 def _several(row: _Row, names: tuple[str, ...]) -> list[Any]:
-    return [item for name in names for item in listed(pick(row.value, name))]
+    return [item for name in names for item in listed(pick(row.value, name)) if not is_empty(item)]
 
 
 def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:

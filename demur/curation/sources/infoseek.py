@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from demur.core.cells import answer_texts
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Sample
 from demur.core.store import Problems
@@ -205,8 +206,7 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
         DataError: no answer, or a range that is not two numbers.
     """
     shown = row.get("answer")
-    shown_list = shown if isinstance(shown, list) else [shown]
-    forms = [str(form).strip() for form in shown_list if form is not None and str(form).strip()]
+    forms = [form for form in answer_texts(shown, "answer") if form]
     graded = row.get("answer_eval")
     if isinstance(graded, list) and len(graded) == 1 and isinstance(graded[0], dict):
         graded = graded[0]
@@ -237,9 +237,8 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
             f"a numerical question without a range: answer_eval is {graded!r}",
             cure="leave the row out",
         )
-    accepted = (
-        [str(form) for form in graded if str(form).strip()] if isinstance(graded, list) else []
-    )
+    graded_forms = answer_texts(graded, "answer_eval") if isinstance(graded, list) else []
+    accepted = [form for form in graded_forms if form]
     return AnswerSpec(
         kind="date" if kind == "time" else "string",
         accepted=tuple((form,) for form in (accepted or forms)),

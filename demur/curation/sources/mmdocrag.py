@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import accepted_forms, answer_texts, literal
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
@@ -19,7 +20,6 @@ from demur.curation.sources.native import (
     Found,
     NativeSource,
     chosen,
-    literal,
     one_of,
     shown,
     text_of,
@@ -177,10 +177,8 @@ def answer_spec(answer: Any) -> AnswerSpec:
     """``answer_short``; a list, written out or as text (``"['46','27']"``), means parts that are all required."""
     value = literal(answer)
     if isinstance(value, list | tuple):
-        parts = tuple(str(part) for part in value)
+        parts = tuple(answer_texts(value, "answer_short"))
         if not parts:
             raise DataError("answer_short is an empty list", cure="leave the row out")
         return AnswerSpec(kind="parts", accepted=(parts,), rule="mmdocrag")
-    return AnswerSpec(
-        accepted=((str(answer).strip(),),) if answer is not None else (), rule="mmdocrag"
-    )
+    return AnswerSpec(accepted=tuple(accepted_forms([answer], "answer_short")), rule="mmdocrag")

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import listed
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
 from demur.core.store import Problems, digest
@@ -21,7 +22,6 @@ from demur.corpora.formats import in_numeric_order, parquet_rows
 from demur.curation.sources.native import (
     Found,
     NativeSource,
-    listed,
     one_of,
     shown,
     text_of,

@@ -6,18 +6,17 @@ bytes that were never checked.
 
 from __future__ import annotations
 
-import ast
-import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from demur.answers.choices import no_option
+from demur.core.cells import is_empty, listed
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
 from demur.core.store import Problems
-from demur.core.strict_json import check_depth
 from demur.core.uris import picture_in, read_uri
 from demur.corpora import NotDownloaded, picture_file
 from demur.corpora.formats import Seen, archive_uris
@@ -225,10 +224,12 @@ class NativeSource:
             missing: negatives that are missing or unreadable.
 
         Raises:
-            DataError: the row has no id.
+            DataError: the row has no id, or its answer names none of its options.
         """
         if not id_:
             raise DataError("no id", cure="mend the row or leave it out")
+        if unusable := no_option(answers):
+            raise DataError(unusable, cure="write an option's label or text")
         pictures, kept, others = list(images), *self._distinct(gold, negatives)
         lacking = [
             f"query image {image.status}: {image.name}" for image in pictures if image.ref is None
@@ -339,51 +340,12 @@ def shown(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]
     """
     found = {}
     for new, old in (*zip(names, names, strict=True), *renamed.items()):
-        found[new] = ",".join(map(str, listed(row.get(old))))
+        found[new] = ",".join(str(item) for item in listed(row.get(old)) if item is not None)
     return found
-
-
-def literal(text: Any) -> Any:
-    """The list that a text such as ``"['a', 'b']"`` writes out; any other value as it is."""
-    if not isinstance(text, str) or not text.lstrip().startswith(("[", "{", "(")):
-        return text
-    outside = _QUOTED.sub("", text)
-    if _NO_VALUE.search(
-        outside
-    ):  # Python's parser goes down its stack with every operator, JSON's with every bracket
-        return text
-    try:
-        check_depth(outside.replace("(", "[").replace(")", "]"))
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, MemoryError):
-        return text
-
-
-_QUOTED = re.compile(r"""[bBuU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
-_NO_VALUE = re.compile(
-    r"[^\s\w,:.()\[\]{}+-]"
-    r"|[-+]\s*+[^\s\d.]|(?<!\d[eE])(?<![\s,:\[({])[-+]|[^\s,:\[({]\s++[-+]"  # a sign that is not a number's
-    r"|\b(?!(?:None|True|False)\b)[^\W\d]"  # a name
-)
-"""Matches text outside quotes that no list of plain values has."""
-
-
-def listed(value: Any) -> list[Any]:
-    """The items of a list, or of a list written as text; any other value is one item, an empty one none."""
-    value = literal(value)
-    return (
-        list(value) if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
-    )
 
 
 _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t"})
 _FALSE = frozenset({"false", "0", "0.0", "no", "n", "f"})
-_NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
-
-
-def is_empty(cell: Any) -> bool:
-    """Whether a cell of a table holds no value: nothing, or a text that means it."""
-    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _NOTHING)
 
 
 def truth(cell: Any, name: str) -> bool | None:
@@ -403,17 +365,6 @@ def truth(cell: Any, name: str) -> bool | None:
             f"{name} holds {said!r}", cure="write true or false, or leave it empty if unknown"
         )
     return said in _TRUE
-
-
-def pick(value: Any, name: str, absent: Any = None) -> Any:
-    """A field by its name, or by a path through objects (``output.answer``)."""
-    if isinstance(value, dict) and name in value:
-        return value[name]
-    for step in name.split("."):
-        if not isinstance(value, dict) or step not in value:
-            return absent
-        value = value[step]
-    return value
 
 
 def unquoted(text: str) -> str:

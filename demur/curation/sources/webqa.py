@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import answer_texts
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
@@ -81,11 +82,7 @@ class WebQA(NativeSource):
             raise DataError(
                 "the facts are not labelled (a test row)", cure="leave the test file out"
             )
-        forms = (
-            [unquoted(str(form)) for form in row["A"]]
-            if isinstance(row["A"], list)
-            else [unquoted(str(row["A"]))]
-        )
+        forms = [unquoted(form) for form in answer_texts(row["A"], "A")]
         category = str(row.get("Qcate") or "")
         answers = AnswerSpec(
             accepted=tuple((form,) for form in forms if form),
