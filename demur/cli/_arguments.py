@@ -101,12 +101,6 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "--json": {"action": "store_true", "help": "print JSON"},
     "--skip-bad": {"action": "store_true", "help": "leave out bad records, and count them"},
-    "--set": {
-        "action": "append",
-        "default": [],
-        "metavar": "KEY=VALUE",
-        "help": "option of the source's adapter; may be given several times",
-    },
     "--seed": {
         "type": int,
         "default": 0,
@@ -195,7 +189,7 @@ def open_engine(args: argparse.Namespace) -> RayEngine | None:
     return RayEngine(args.ray_address)
 
 
-def settings(pairs: list[str], example: str = "--set split=val") -> dict[str, str]:
+def settings(pairs: list[str], example: str) -> dict[str, str]:
     """KEY=VALUE pairs as a dict.
 
     Raises:

@@ -113,13 +113,6 @@ def run(args: argparse.Namespace) -> int:
             f"  up to strength {_percent(p.strength)} % ({p.gate}): {_percent(p.left)} % of the pool left "
             f"[{_percent(p.low)}, {_percent(p.high)}]"
         )
-    for f in found.forecasts:
-        strongest = f"another gate as strong as the strongest ({_percent(f.strength)} %)"
-        who = f"one more gate {f.kind}" if f.strength is None else strongest
-        say(
-            f"{who} would remove {f.taken:.0f} samples ({_percent(f.share)} %), 95 % interval {f.low:.0f} to "
-            f"{f.high:.0f}"
-        )
     say(out / "convergence.json")
     return 0
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import open_engine, positive, settings, share
+from demur.cli._arguments import open_engine, positive, share
 from demur.cli._output import note, print_json, say, show_table
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ SHARED = (
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "samples", help="a pool folder, NAME=FOLDER (a source and its folder), or atlas"
+        "samples", help="a pool folder, or a source: NAME:FOLDER?option=value, or atlas"
     )
     parser.add_argument(
         "--index", type=Path, required=True, help="index folder ('demur index build')"
@@ -54,7 +54,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--text-encoder", help="encoder of its passages, where that is another one")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
-    share(parser, "--set", set="with NAME=FOLDER: option of the source; may be given several times")
     parser.add_argument(
         "--text", type=int, metavar="N", help="text distractors per sample, by vectors (default: 8)"
     )
@@ -156,7 +155,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.curation.mining.folder import Samples, mine_folder
     from demur.curation.mining.options import mining_options
 
-    samples = Samples(args.samples, settings(args.set))
+    samples = Samples(args.samples)
     pages = samples.pages(args.pages)
     options = mining_options(
         modes=tuple(args.modes.split(",")) if args.modes else None,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from demur.curation.pool import PoolCounts
 
 EXAMPLES = """examples:
-  $ demur pool build webqa=/data/webqa mrag=/data/mrag --out pool
-  $ demur pool build infoseek=/data/infoseek --set infoseek.split=val --skip-bad --documents --out pool
+  $ demur pool build webqa:/data/webqa mrag:/data/mrag --out pool
+  $ demur pool build 'infoseek:/data/infoseek?split=val' --skip-bad --documents --out pool
   $ demur pool build atlas --documents --out pool
   $ demur pool show pool"""
 
@@ -26,17 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "sources",
         nargs="+",
-        metavar="NAME[=FOLDER]",
-        help="a source and its folder; only the name for a built-in one",
+        metavar="SOURCE",
+        help="NAME:FOLDER?option=value; only the name for a built-in one",
     )
     build.add_argument("--out", type=Path, required=True, help="pool folder")
-    build.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME.KEY=VALUE",
-        help="option of an adapter; may be given several times",
-    )
     build.add_argument(
         "--pins",
         action="append",
@@ -68,8 +61,7 @@ def run(args: argparse.Namespace) -> int:
         counts = build_from_sources(
             args.sources,
             args.out,
-            options=settings(args.set),
-            pins=settings(args.pins),
+            pins=settings(args.pins, "--pins webqa=pins.yaml"),
             skip_bad=args.skip_bad,
             drop_duplicates=args.drop_duplicates,
             documents=args.documents,

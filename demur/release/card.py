@@ -46,7 +46,8 @@ def tables_for_datasets(
         rows: of each table by its name; the first is the default.
         split: that the rows belong to.
     """
-    configs, infos = [], []
+    configs: list[dict[str, Any]] = []
+    infos: list[dict[str, Any]] = []
     for name, count in rows.items():
         path = folder / "data" / f"{name}.parquet"
         size = path.stat().st_size

@@ -283,7 +283,7 @@ def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_pa
         for line in read_journal(journal)
         if line.key not in before and line.query.gate == "reads"
     ]
-    assert {line.sample for line in new} == {"q2", "q4", "q6"}
+    assert {line.sample for line in new} == {"towns:q2", "towns:q4", "towns:q6"}
     # without evidence, with gold, and with each distractor of three samples
     assert 3 * 2 < reworded.asked["reads"] == len(new) <= 3 * (2 + 12)
     (tmp_path / "gate_that_reads.py").write_text(READS.replace("nobody", "everybody"))

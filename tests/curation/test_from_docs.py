@@ -179,7 +179,8 @@ def test_what_was_found_is_taken_when_nobody_wants_to_look(docs, questions, tmp_
     assert not samples["Can I pay with bitcoin?"].answerable
     for s in samples.values():
         assert not any(holds(s.answers, e.text, s.question) for e in s.negatives)
-    assert made.drops == {"no passage was confirmed as its gold": 1}
+    assert list(map(len, made.drops.values())) == [1]
+    assert list(made.drops) == ["no passage was confirmed as its gold"]
     assert "without a look" in (tmp_path / "out/release/README.md").read_text()
     again = (tmp_path / "out/release/manifest.json").read_bytes()
     demur.from_docs(docs, questions, tmp_path / "out", accept_found=True)
@@ -216,7 +217,8 @@ def test_people_decide_what_is_gold(docs, questions, tmp_path):
     samples = {s.question: s for s in made.release.samples()}
     assert samples["How long do refunds take?"].answers.kind == "unknown"
     assert [e.id for e in samples["How long do refunds take?"].gold] == ["billing/refunds.txt#0"]
-    assert made.drops == {"no passage answers it": 1}
+    (left_out,) = made.drops["no passage answers it"].values()
+    assert left_out in {row["question"] for row in QUESTIONS}
     assert made.kinds == {"answered": 1, "gold alone": 1, "unanswerable": 1}
     put_labels(out / "review", "ann", {items[key]: ("no", "") for key in refunds})
     last = demur.from_docs(docs, questions, out)

@@ -153,7 +153,7 @@ def test_the_page_shows_the_files_that_the_script_writes(desk: Desk):
 def test_a_mistyped_map_is_told_by_check_and_refused_by_build(desk: Desk, old, new, code, said):
     try:
         desk.edit("corpus/demur-map.yaml", old, new)
-        out, err = desk.demur("sources", "check", "generic", "corpus", code=code)
+        out, err = desk.demur("sources", "check", "generic:corpus", code=code)
         assert said in out + err
         done = subprocess.run(
             desk.words("build", "corpus/recipe.yaml", "--out", "refused"),
@@ -174,7 +174,7 @@ def test_a_mistyped_map_is_told_by_check_and_refused_by_build(desk: Desk, old, n
 
 @pytest.mark.slow
 def test_what_is_sound_passes_check_and_build_alike(desk: Desk, built: Path):
-    out, _ = desk.demur("sources", "check", "generic", "corpus")
+    out, _ = desk.demur("sources", "check", "generic:corpus")
     assert "sound: nothing found" in out
     assert "samples 40 (0 unanswerable, 0 defective, 0 without gold)" in out
     assert json.loads((built / "release/funnel.json").read_text())[0]["entered"] == 40

@@ -9,7 +9,7 @@ from typing import Any
 from demur.core.errors import BadInput, UsageError
 from demur.curation.pool.counts import PoolCounts
 from demur.curation.pool.write import build
-from demur.curation.sources import open_source, source_named
+from demur.curation.sources import source_at
 from demur.curation.sources.cards import mismatches, read_pins
 
 
@@ -17,40 +17,30 @@ def build_from_sources(
     sources: Sequence[str],
     out: Path,
     *,
-    options: Mapping[str, str] | None = None,
     pins: Mapping[str, str] | None = None,
     **rest: Any,
 ) -> PoolCounts:
     """Join sources into one pool.
 
     Args:
-        sources: ``NAME=FOLDER`` each, or just the name of one that ships with demur.
+        sources: ``NAME:FOLDER?option=value`` each, or just the name of one that ships with demur.
         out: the pool's folder.
-        options: ``NAME.KEY`` -> value of an adapter's option.
         pins: name -> file with the hashes and counts that the source's files must have.
         rest: further arguments of `demur.curation.pool.write.build`.
 
     Raises:
-        UsageError: an option or pins for a source that is not among them.
+        UsageError: pins for a source that is not among them.
         BadInput: files that break their pins, all of them.
     """
-    named = [source_named(text) or (text, None) for text in sources]
-    given: dict[str, dict[str, str]] = {name: {} for name, _ in named}
-    known = ", ".join(given)
-    for key, value in (options or {}).items():
-        name, _, option = key.rpartition(".")
-        if name not in given:
-            raise UsageError(
-                f"--set {key}: no source {name!r} in this pool",
-                cure=f"known: {known}; write NAME.KEY=VALUE",
-            )
-        given[name][option] = value
-    opened = [open_source(name, folder, options=given[name]) for name, folder in named]
+    named = [source_at(text) for text in sources]
+    opened = [source.open() for source in named]
     for name, file in (pins or {}).items():
-        if name not in given:
-            raise UsageError(f"--pins {name}: no such source in this pool", cure=f"known: {known}")
+        if name not in (known := [source.name for source in named]):
+            raise UsageError(
+                f"--pins {name}: no such source in this pool", cure=f"known: {', '.join(known)}"
+            )
         expected = read_pins(Path(file))
-        roots = [source.root for (of, _), source in zip(named, opened, strict=True) if of == name]
+        roots = [one.root for one, of in zip(opened, known, strict=True) if of == name]
         if broken := [f"{name}: {line}" for root in roots for line in mismatches(root, expected)]:
             raise BadInput(broken, cure="fetch the files again, or correct the pins")
     return build(opened, out, **rest)

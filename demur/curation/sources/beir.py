@@ -35,6 +35,7 @@ class Beir(NativeSource):
     """
 
     name = "beir"
+    escaped = False
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Beir(NativeSource):
         if answers is None:
             raise DataError(
                 f"no answer under {self.answers!r}: BEIR judges documents, not answers",
-                cure="add the answers to queries.jsonl and name their field with --set answers=FIELD",
+                cure="add the answers to queries.jsonl and name their field: beir:FOLDER?answers=FIELD",
             )
         gold: list[Evidence] = []
         lacks: list[str] = []

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from demur.answers import normalise
+from demur.core.errors import by_cause
 from demur.core.records import Evidence, ImageRef, Modality, Record, Sample
 from demur.core.store import digest
 from demur.corpora.formats import Seen
@@ -31,7 +32,7 @@ KINDS = (
     ("duplicate id", r"stands in an earlier row"),
     ("empty answer", r"no answer|answer is empty|accepted answer|answer_short is an empty"),
     ("empty question", r"question is empty|'(question|Q|input|problem)' holds"),
-    ("gold not found", r"gold .*missing|no document has the gold id|gold document"),
+    ("gold not found", r"gold .*missing|gold .*not in the knowledge base|gold document"),
     ("file missing", r"not in the folder"),
     ("file damaged", r"cut off or damaged|not JSON from here on|not readable as Parquet"),
     ("unreadable row", r"not a JSON|not a CSV|UTF-8|expected .* fields|expected a"),
@@ -81,7 +82,8 @@ class Checked(Record):
     problems: dict[str, int]
     """Problems by kind."""
     findings: tuple[str, ...]
-    """Problems and everything else that would silently change a benchmark; empty for a sound source."""
+    """Problems and everything else that would silently change a benchmark, one for each cause
+    (`demur.core.errors.by_cause`); empty for a sound source."""
     untold: int = 0
     """Problems after the first thousand, which are neither findings nor counted by kind."""
     notes: dict[str, int]
@@ -154,11 +156,11 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         )
         if key in answers_of:
             findings.append(
-                f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}"
+                f"{sample.source_ref} ({sample.id}): the question and images of another sample: {answers_of[key]}"
             )
         answers_of.setdefault(key, sample.id)
         refused = "" if DEFECT in sample.attributes else unfit_reason(sample, image_hashes)
-        line = f"{sample.source_ref} ({sample.id}): a build refuses it: {refused}"
+        line = f"{sample.source_ref} ({sample.id}): {refused} (a build refuses it)"
         if refused and sample.gold:
             findings.append(line)
         elif refused and not sample.answerable:
@@ -170,7 +172,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             -samples,
         )  # the number of the sample parts equal ids
         (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (*rank, sample))
-    if not samples:
+    if not samples and not len(source.problems):
         findings.append("no sample could be read")
     documents, seen = _documents(source, wanted, findings, limit)
     images |= seen
@@ -195,7 +197,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         images=len(images),
         defective=counted["defective"],
         problems=dict(Counter(map(kind_of, (*problems, *findings))).most_common()),
-        findings=tuple(problems + findings + mismatches(Path(source.root), pins)),
+        findings=tuple(by_cause(problems + findings) + mismatches(Path(source.root), pins)),
         untold=source.problems.more,
         notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
         named={what: tuple(ids) for what, ids in named.items()},
@@ -227,7 +229,7 @@ def _documents(
     if number and limit is None:
         for evidence, (of, sample) in missing.items():
             if of not in ids:
-                findings.append(f"{sample}: gold {evidence} is not in the knowledge base")
+                findings.append(f"gold ({sample}): not in the knowledge base: {evidence}")
     return number, images
 
 

@@ -19,7 +19,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -82,13 +82,13 @@ class Generic(NativeSource):
     """
 
     name = "generic"
+    escaped = False
     _map: ClassVar[FieldMap | None] = None
     """The map of a subclass, which reads one dataset."""
 
     def __init__(self, folder: Path, problems: Problems | None = None, map: str = "") -> None:
         super().__init__(folder, problems)
         self.map = self._map or read_map(Path(map) if map else self.need(MAP))
-        self._map_is_checked = self._map is not None
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
         origins = [
             origin.dataset
@@ -141,34 +141,37 @@ class Generic(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """Documents of every part of the map, in its order."""
-        self._check_map()
-        yield from self.records(self._document_rows(), self._document)
+        if self._fits:
+            yield from self.records(self._document_rows(), self._document)
 
-    def _check_map(self) -> None:
-        """Note fields that the map names and no row has, and fields of the rows that the map does not use.
+    @cached_property
+    def _fits(self) -> bool:
+        """Whether each field that the map names is in some row; notes those that are not, and fields that it leaves.
 
-        A wrong name spoils every row, so this comes before them: it reads each part until every field was found, but
-        at least `LOOKED_AT` rows.
+        A wrong name spoils every row, so nothing is read then: what the rows lack by it would be told for each of them.
+        Each part is read until every field was met, but at least `LOOKED_AT` rows.
         """
-        if self._map_is_checked:
-            return
-        self._map_is_checked = True
+        if self._map is not None:
+            return True
         parts: list[Used] = [Used(self.map.samples, "samples")]
         parts += [
             Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)
         ]
+        fits = True
         for used in parts:
             for row in self._rows(used.part, Problems()):
                 used.saw(row.value)
                 if used.complete and used.rows >= LOOKED_AT:
                     break
             for line in used.missing():
+                fits = False
                 self.problems.note(line)
             if names := used.unused():
                 listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
                 self.notes[
                     f"fields of the rows that {used.place} of the map does not use: {listing}"
                 ] = len(names)
+        return fits
 
     def _document_rows(self) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
         for part in self.map.documents:
@@ -199,13 +202,14 @@ class Generic(NativeSource):
 
     def samples(self) -> Iterator[Sample]:
         """Rows in the order of the map's files."""
+        if not self._fits:
+            return
         fields = self.map.samples.fields
         wanted: set[str] = set()
         if self.map.documents:
             for row in self._rows(self.map.samples, Problems()):
                 named = _several(row, (*_names(fields.gold), *_names(fields.negatives)))
                 wanted.update(_id(value) for value in named)
-        self._check_map()
         documents = Lookup(self._found(wanted), wanted)
         rows = (
             (row.place, _id(pick(row.value, fields.id)), (row, documents))

@@ -6,8 +6,10 @@ bytes that were never checked.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -140,6 +142,8 @@ class NativeSource:
     name: ClassVar[str]
     licence: ClassVar[str] = ""
     """Of the questions, if the rows do not name one."""
+    escaped: ClassVar[bool] = True
+    """Whether HTML entities in texts are leftovers of the web pages that the publisher read, to be decoded."""
 
     def __init__(self, folder: Path, problems: Problems | None = None) -> None:
         self.root = Path(folder)
@@ -230,6 +234,9 @@ class NativeSource:
             raise DataError("no id", cure="mend the row or leave it out")
         if unusable := no_option(answers):
             raise DataError(unusable, cure="write an option's label or text")
+        if self.escaped:
+            question, answers = unescaped(question), _readable_answers(answers)
+            gold, negatives = map(readable, gold), map(readable, negatives)
         pictures, kept, others = list(images), *self._distinct(gold, negatives)
         lacking = [
             f"query image {image.status}: {image.name}" for image in pictures if image.ref is None
@@ -294,6 +301,38 @@ class NativeSource:
         )
 
 
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+
+
+def unescaped(text: str) -> str:
+    """The text with its HTML entities decoded once; an ampersand alone stays.
+
+    >>> unescaped("AT&amp;T &amp;lt; x?a=1&copy=2")
+    'AT&T &lt; x?a=1&copy=2'
+    """
+    return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
+
+
+U = TypeVar("U", Document, Evidence)
+
+
+def readable(item: U) -> U:
+    """A document or a piece of evidence with the entities of its title and text decoded."""
+    if "&" not in f"{item.title}{item.text}":
+        return item
+    text = None if item.text is None else unescaped(item.text)
+    return item.model_copy(update={"title": unescaped(item.title), "text": text})
+
+
+def _readable_answers(answers: AnswerSpec) -> AnswerSpec:
+    accepted = tuple(tuple(map(unescaped, form)) for form in answers.accepted)
+    choices = tuple((label, unescaped(text)) for label, text in answers.choices)
+    canonical = unescaped(answers.canonical)
+    return answers.model_copy(
+        update={"accepted": accepted, "choices": choices, "canonical": canonical}
+    )
+
+
 def chosen(
     source: str, asked: str, known: Sequence[str], unlabelled: Sequence[str] = ()
 ) -> list[str]:
@@ -340,7 +379,7 @@ def shown(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]
     """
     found = {}
     for new, old in (*zip(names, names, strict=True), *renamed.items()):
-        found[new] = ",".join(str(item) for item in listed(row.get(old)) if item is not None)
+        found[new] = ",".join(map(str, items(row.get(old))))
     return found
 
 
@@ -365,6 +404,11 @@ def truth(cell: Any, name: str) -> bool | None:
             f"{name} holds {said!r}", cure="write true or false, or leave it empty if unknown"
         )
     return said in _TRUE
+
+
+def items(value: Any) -> list[Any]:
+    """The items of a list (`demur.core.cells.listed`) that are not null."""
+    return [item for item in listed(value) if item is not None]
 
 
 def unquoted(text: str) -> str:

@@ -20,7 +20,7 @@ from demur.core.store import Problems
 from demur.core.text import stream_safe
 from demur.corpora import kilt
 from demur.corpora.formats import Lookup, first_existing, json_lines
-from demur.curation.sources.native import Found, NativeSource, chosen, shown, text_of
+from demur.curation.sources.native import Found, NativeSource, chosen, readable, shown, text_of
 from demur.curation.sources.passages import gold_of
 
 PARTS = ("humans_with_faces", "humans_without_faces", "non_humans")
@@ -74,9 +74,10 @@ class ViQuAE(NativeSource):
                 self.notes[f"knowledge base: pictures {found.status}"] += 1
             return found.ref
 
-        yield from kilt.documents(
+        articles = kilt.documents(
             self._articles(), self.problems, self.notes, picture=picture, **self._about
         )
+        yield from map(readable, articles)
 
     # --- questions ---
 
