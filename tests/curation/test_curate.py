@@ -372,7 +372,9 @@ def test_a_full_disk_is_told_and_the_build_goes_on_afterwards(source, built, tmp
             build(source, tmp_path, index=built[1] / "index")
     again = build(source, tmp_path)
     assert world.bytes_of(again.release.folder) == world.bytes_of(built[0].release.folder)
-    assert sum(again.asked.values()) == sum(built[0].asked.values()) - 20
+    # the order of gates is learnt as answers come, so one of the twenty may not be needed any more
+    assert again.reused in (19, 20)
+    assert sum(again.asked.values()) == sum(built[0].asked.values()) - again.reused
 
 
 def test_two_builds_in_one_folder_are_refused(source, tmp_path):

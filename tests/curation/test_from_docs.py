@@ -189,6 +189,13 @@ def test_what_was_found_is_taken_when_nobody_wants_to_look(docs, questions, tmp_
     assert note["excluded"][samples["What does plan 3 cost?"].id] == ["kb-3"]
 
 
+def test_the_questions_that_are_left_out_are_printed(docs, questions, tmp_path, capsys):
+    words = ["from-docs", str(docs), str(questions), "-o", str(tmp_path / "out"), "--accept-found"]
+    assert main(words) == 0
+    (id_,) = (d.sample for d in Release.open(tmp_path / "out/release").drops() if not d.evidence)
+    assert f"{id_}  How long do refunds take?" in capsys.readouterr().out
+
+
 def test_people_decide_what_is_gold(docs, questions, tmp_path):
     """A yes is gold, all no is a question that leaves; without an answer it is one that nothing answers; labels stay."""
     out = tmp_path / "out"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -19,25 +18,6 @@ from demur.corpora.lineage import document_of
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.cards import Pin, mismatches
-from demur.curation.sources.field_map import MAP
-
-KINDS = (
-    ("refused by a build", r"a build refuses it"),
-    ("wrong field map", rf"^{MAP}: "),
-    ("picture missing", r"(image|picture)\b.*\bmissing|No such file"),
-    (
-        "picture broken",
-        r"(image|picture)\b.*(unreadable|cannot be read|not an image|is empty)|not an image",
-    ),
-    ("duplicate id", r"stands in an earlier row"),
-    ("empty answer", r"no answer|answer is empty|accepted answer|answer_short is an empty"),
-    ("empty question", r"question is empty|'(question|Q|input|problem)' holds"),
-    ("gold not found", r"gold .*missing|gold .*not in the knowledge base|gold document"),
-    ("file missing", r"not in the folder"),
-    ("file damaged", r"cut off or damaged|not JSON from here on|not readable as Parquet"),
-    ("unreadable row", r"not a JSON|not a CSV|UTF-8|expected .* fields|expected a"),
-)
-"""Kind of a problem, pattern of its line; the first match counts."""
 
 NAMED = 20
 """Ids listed for each count of samples."""
@@ -79,13 +59,11 @@ class Checked(Record):
     """Distinct pictures, all decoded."""
     defective: int
     """Samples yielded with a ``defect``."""
-    problems: dict[str, int]
-    """Problems by kind."""
     findings: tuple[str, ...]
     """Problems and everything else that would silently change a benchmark, one for each cause
     (`demur.core.errors.by_cause`); empty for a sound source."""
     untold: int = 0
-    """Problems after the first thousand, which are neither findings nor counted by kind."""
+    """Problems after the first thousand, which are not among the findings."""
     notes: dict[str, int]
     """Harmless peculiarities, counted."""
     named: dict[str, tuple[str, ...]]
@@ -196,7 +174,6 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         documents=documents,
         images=len(images),
         defective=counted["defective"],
-        problems=dict(Counter(map(kind_of, (*problems, *findings))).most_common()),
         findings=tuple(by_cause(problems + findings) + mismatches(Path(source.root), pins)),
         untold=source.problems.more,
         notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
@@ -231,13 +208,6 @@ def _documents(
             if of not in ids:
                 findings.append(f"gold ({sample}): not in the knowledge base: {evidence}")
     return number, images
-
-
-def kind_of(line: str) -> str:
-    """Kind of a problem, for the table of counts."""
-    return next(
-        (kind for kind, pattern in KINDS if re.search(pattern, line, re.IGNORECASE)), "other"
-    )
 
 
 def pictures(sample: Sample) -> Iterator[ImageRef]:
