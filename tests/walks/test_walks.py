@@ -131,10 +131,8 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         asked, bases[called(source)] = recount.READERS[source](
             native.BUILDERS[source](folder / source, 12, 6 if name == "six" else 8)
         )
-        questions |= {
-            q.id: q
-            for q in (q._replace(id=f"{source}:{q.id}") if name == "six" else q for q in asked)
-        }
+        named = (q._replace(id=f"{called(source)}:{q.id}") for q in asked)
+        questions |= {q.id: q for q in named}
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe(name)))
     demur("build", folder / "recipe.yaml", "--out", folder / "out")
     release = Release.open(folder / "out/release")
