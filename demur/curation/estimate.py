@@ -164,6 +164,7 @@ def estimate_build(
     prices: Path | None = None,
     learn_from: Path | None = None,
     keep_pool: bool = True,
+    whole: bool = True,
 ) -> BuildEstimate:
     """Estimate a build. This reads the sources, embeds nothing and makes no call.
 
@@ -173,6 +174,7 @@ def estimate_build(
         learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
         keep_pool: leave the sources' pool in ``out`` for the build if it has none; else nothing is written.
+        whole: every question of the funnel must have a gate, as in a build.
 
     Raises:
         UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
@@ -190,7 +192,7 @@ def estimate_build(
     enough_candidates(recipe, pool)
     pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
     gates, skips = gates_of(specs), _skips(recipe, pool)
-    if not skip_bad:
+    if whole and not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
     samples, n = pool.samples, len(pool.samples)
     rules = recipe.rules
@@ -654,13 +656,13 @@ def estimate_convergence(recipe: BuildRecipe, out: Path, **how: Any) -> BuildEst
     """
     watched = (g.model_copy(update={"stages": (Stage.PARAMETRIC,)}) for g in recipe.monitors)
     plan = recipe.model_copy(update={"gates": (*recipe.gates, *watched), "monitors": ()})
-    whole = estimate_build(plan, out, keep_pool=False, **how)
+    every = estimate_build(plan, out, keep_pool=False, whole=False, **how)
     lines = tuple(
         line.model_copy(update={"expected": line.at_most, "money_expected": line.money_at_most})
-        for line in whole.lines
+        for line in every.lines
         if line.stage is Stage.PARAMETRIC
     )
-    found = whole.model_copy(update={"lines": lines})
+    found = every.model_copy(update={"lines": lines})
     calls, money = found.total("at_most"), found.dollars("money_at_most")
     exact = {"calls": (calls, calls), "money": None if money is None else (money, money)}
     return found.model_copy(update=exact)
