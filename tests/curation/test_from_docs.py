@@ -189,6 +189,27 @@ def test_what_was_found_is_taken_when_nobody_wants_to_look(docs, questions, tmp_
     assert note["excluded"][samples["What does plan 3 cost?"].id] == ["kb-3"]
 
 
+@pytest.mark.parametrize(
+    ("answers", "texts"),
+    [
+        ({"text": ["a", "b"], "answer_start": [1, 2]}, ("a", "b")),
+        ({"value": "a", "aliases": ["b"]}, ("a", "b")),
+        ([None, "a"], ("a",)),
+        ("a | b", ("a", "b")),
+        ([{"name": "a"}], None),
+        (True, None),
+    ],
+)
+def test_answers_of_questions_are_read_as_everywhere(tmp_path, answers, texts):
+    path, problems = tmp_path / "q.jsonl", Problems()
+    path.write_text(json.dumps({"question": "Which?", "answers": answers}) + "\n")
+    if texts is None:
+        read_questions(path, problems)
+        assert problems.lines[0].startswith("q.jsonl:1: 'answers' holds")
+    else:
+        assert read_questions(path, problems).asked[0].answers == texts
+
+
 def test_the_questions_that_are_left_out_are_printed(docs, questions, tmp_path, capsys):
     words = ["from-docs", str(docs), str(questions), "-o", str(tmp_path / "out"), "--accept-found"]
     assert main(words) == 0
