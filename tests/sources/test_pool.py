@@ -154,7 +154,9 @@ def test_a_draw_and_a_check_count_all_bad_rows(tmp_path):
     with pytest.raises(BadInput, match=f"^{bad} problem"):
         sample_sources([spec], tmp_path / "draws", seed=1)
     checked = check(open_source("generic", towns))
-    assert sum(checked.problems.values()) + checked.untold == bad
+    (finding,) = checked.findings
+    assert finding.startswith(f"{PROBLEMS_KEPT:,} rows: ")
+    assert PROBLEMS_KEPT + checked.untold == bad
 
 
 def test_duplicates_across_sources_by_question_and_picture(tmp_path):
