@@ -35,7 +35,6 @@ def open_release(
     path: StrPath,
     *,
     out: StrPath = "runs",
-    options: Mapping[str, str] | None = None,
     skip_bad: bool = False,
     trust_code: bool = False,
     trust_hosts: bool = False,
@@ -44,31 +43,28 @@ def open_release(
 
     Args:
         path: a release folder; ``hf:OWNER/NAME@v1.0.0`` on the Hugging Face Hub (downloaded once, then cached); or
-            ``SOURCE=FOLDER``, a source's native files (``simpleqa=/data/simpleqa``).
-        out: with SOURCE=FOLDER: folder that receives the release, as ``out/release``.
-        options: with SOURCE=FOLDER: options of its adapter (`demur sources show NAME`).
-        skip_bad: with SOURCE=FOLDER: leave out bad records, and count them.
+            a source's native files (``mmmu:/data/mmmu?split=dev``; `demur sources show NAME` lists its options).
+        out: of a source: folder that receives the release, as ``out/release``.
+        skip_bad: of a source: leave out bad records, and count them.
         trust_code: run code, and read files elsewhere, that the folders here name.
         trust_hosts: call hosts, and send environment variables, that the files here name.
 
     Raises:
         ReleaseError: the folder holds no finished release.
-        UsageError: source options for a path that is no source.
+        UsageError: ``skip_bad`` for what is no source.
         StorageError: the release cannot be read or downloaded.
     """
     from demur.curation.sources import source_named
     from demur.release import Release
 
     text = str(path)
-    if "=" in text and (source := source_named(text)):
+    if source := source_named(text):
         from demur.curation.from_source import release_of
 
         with trusting(code=trust_code, hosts=trust_hosts):
-            return release_of(*source, Path(out), options=options, skip_bad=skip_bad)
-    if options or skip_bad:
-        raise UsageError(
-            "--set and --skip-bad need SOURCE=FOLDER", item=text, cure="leave them out"
-        )
+            return release_of(source, Path(out), skip_bad=skip_bad)
+    if skip_bad:
+        raise UsageError("--skip-bad is for a source, NAME:FOLDER", item=text, cure="leave it out")
     if not text.startswith("hf:"):
         return Release.open(Path(path))
     from demur.release.push import pull

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
+from demur.core.cells import literal
 from demur.core.store import Problems, read_jsonl
 from demur.core.strict_json import MAX_DEPTH, check_depth, loose_json, parsed_json
 from demur.corpora.formats import json_elements, json_items, json_lines
-from demur.curation.sources.native import literal
 
 DEEP = [
     "[" * 100_000,
@@ -72,7 +72,7 @@ def test_files_of_lines_and_giant_files_say_so_and_go_on_where_they_can(tmp_path
 SMALL = """
 import sys, threading
 from demur.core.strict_json import parsed_json
-from demur.curation.sources.native import literal
+from demur.core.cells import literal
 
 def tried():
     for text in {texts}:

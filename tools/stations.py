@@ -1,6 +1,6 @@
 """The way of a command through the rooms: which functions it enters, and where a lower room calls a higher one.
 
-    python tools/stations.py run simpleqa=FOLDER --system reader --out runs
+    python tools/stations.py run simpleqa:FOLDER --system reader --out runs
 
 A room may use those below it alone, so a call up the staircase is work that was handed down: a coroutine, a stream.
 """

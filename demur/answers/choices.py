@@ -18,6 +18,19 @@ def right_labels(spec: AnswerSpec) -> set[str]:
     return by_text or {label for label, _ in spec.choices if normalise(label) in right}
 
 
+def no_option(spec: AnswerSpec) -> str:
+    """Why no reply to a choice can be right: no options, or an accepted form that names none; "" if one can."""
+    if spec.kind == "choice" and not spec.choices:
+        return "a choice without options"
+    unnamed = [
+        part
+        for form in spec.accepted
+        for part in form
+        if spec.choices and not right_labels(spec.model_copy(update={"accepted": ((part,),)}))
+    ]
+    return f"the answer {unnamed[0]!r} names none of {len(spec.choices)} options" if unnamed else ""
+
+
 def stated_options(spec: AnswerSpec, text: str) -> dict[str, str]:
     """The options that a text states: label -> "letter" or "text"."""
     labels = {normalise(label): label for label, _ in spec.choices}

@@ -31,8 +31,8 @@ class Verb(NamedTuple):
 
 _TABLE = """
 curate, evaluate and report on the built-in sample, in three to four minutes | demo --out demo-out
-list, describe and check the datasets that demur reads in their native formats | sources check webqa /data/webqa
-join sources into one pool of samples | pool build webqa=/data/webqa mrag=/data/mrag --out pool
+list, describe and check the datasets that demur reads in their native formats | sources check webqa:/data/webqa
+join sources into one pool of samples | pool build webqa:/data/webqa mrag:/data/mrag --out pool
 index documents; inspect and search an index | index build kb.jsonl --out index
 find hard distractors for every sample in an index | mine pool --index index --out mined
 make a release from a recipe, resumable; --plan prints calls and cost | build recipe.yaml --plan

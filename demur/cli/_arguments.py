@@ -101,12 +101,6 @@ _SHARED: dict[str, dict[str, Any]] = {
     },
     "--json": {"action": "store_true", "help": "print JSON"},
     "--skip-bad": {"action": "store_true", "help": "leave out bad records, and count them"},
-    "--set": {
-        "action": "append",
-        "default": [],
-        "metavar": "KEY=VALUE",
-        "help": "option of the source's adapter; may be given several times",
-    },
     "--seed": {
         "type": int,
         "default": 0,
@@ -207,7 +201,7 @@ def open_engine(args: argparse.Namespace) -> RayEngine | None:
     return RayEngine(args.ray_address)
 
 
-def settings(pairs: list[str]) -> dict[str, str]:
+def settings(pairs: list[str], example: str) -> dict[str, str]:
     """KEY=VALUE pairs as a dict.
 
     Raises:
@@ -220,7 +214,7 @@ def settings(pairs: list[str]) -> dict[str, str]:
         key, mark, value = pair.partition("=")
         if not mark or not key:
             raise UsageError(
-                f"expected KEY=VALUE, got {pair!r}", cure="write for example --set split=val"
+                f"expected KEY=VALUE, got {pair!r}", cure=f"write for example {example}"
             )
         found[key] = value
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import TRUST, budget_of, json_object, money, positive, settings, share
+from demur.cli._arguments import TRUST, budget_of, json_object, money, positive, share
 from demur.cli._output import note, print_json, say
 from demur.core.errors import UsageError
 from demur.core.text import command, whole_number
@@ -24,17 +24,15 @@ def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> N
     parser.add_argument(
         "release",
         metavar="RELEASE",
-        help="release folder (see 'demur demo' or 'demur build'), hf:OWNER/NAME, or SOURCE=FOLDER: a source's native "
-        "files, such as simpleqa=/data/simpleqa",
+        help="release folder (see 'demur demo' or 'demur build'), hf:OWNER/NAME, or a source's native files, such as "
+        "'mmmu:/data/mmmu?split=dev'",
     )
     share(
         parser,
-        "--set",
         "--skip-bad",
         "--seed",
         *TRUST,
-        set="with SOURCE=FOLDER: option of its adapter",
-        skip_bad="with SOURCE=FOLDER: leave out bad records, and count them",
+        skip_bad="of a source: leave out bad records, and count them",
     )
     parser.add_argument(
         "--limit",
@@ -106,7 +104,7 @@ def opened(args: argparse.Namespace, out: Path) -> Release:
     """Open the release; from a source, one is made in ``out``."""
     from demur.api import open_release
 
-    return open_release(args.release, out=out, options=settings(args.set), skip_bad=args.skip_bad)
+    return open_release(args.release, out=out, skip_bad=args.skip_bad)
 
 
 def questions_of(args: argparse.Namespace) -> Questions:

@@ -59,7 +59,7 @@ def _impossible(pairs: list[str]) -> list[str]:
     from demur.core.errors import UsageError
     from demur.judge.measures.agreement import Stated, impossible
 
-    given = settings(pairs)
+    given = settings(pairs, "NAME=VALUE")
     if len(given) < len(pairs):
         keys = [pair.partition("=")[0] for pair in pairs]
         raise UsageError(

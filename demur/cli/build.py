@@ -62,7 +62,9 @@ def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.curation.build import curate
     from demur.curation.build_folder import recipe_at
+    from demur.curation.context import unready
     from demur.curation.estimate import estimate_build
+    from demur.models.run import run_sync
 
     if (args.rate or args.learn_from) and not args.plan:
         raise UsageError(
@@ -80,8 +82,11 @@ def run(args: argparse.Namespace) -> int:
             prices=args.prices,
             learn_from=args.learn_from,
         )
+        # a folder's recipe may come from somebody else, and a plan of it asks nobody
+        lacking = run_sync(unready(plan)) if args.recipe.is_file() else []
         print_estimate(found, per_second=args.per_second, as_json=args.json)
-        return 0
+        note(*(f"demur: a build would be refused: {line}" for line in lacking))
+        return 2 if lacking else 0
     with TerminalProgress() as steps:
         built = curate(
             plan,

@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from demur.cli.build import print_estimate
     from demur.core.progress import TerminalProgress
     from demur.curation.build_folder import recipe_at
     from demur.curation.convergence import measure_convergence
@@ -49,10 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
     plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
-        planned = estimate_convergence(
-            plan, out, base=base, skip_bad=skip_bad, prices=args.prices, per_second=args.per_second
-        )
-        say(planned.model_dump_json() if args.json else planned.text())
+        planned = estimate_convergence(plan, out, base=base, skip_bad=skip_bad, prices=args.prices)
+        print_estimate(planned, per_second=args.per_second, as_json=args.json)
         return 0
     with TerminalProgress() as steps:
         found = measure_convergence(
@@ -112,13 +111,6 @@ def run(args: argparse.Namespace) -> int:
         say(
             f"  up to strength {_percent(p.strength)} % ({p.gate}): {_percent(p.left)} % of the pool left "
             f"[{_percent(p.low)}, {_percent(p.high)}]"
-        )
-    for f in found.forecasts:
-        strongest = f"another gate as strong as the strongest ({_percent(f.strength)} %)"
-        who = f"one more gate {f.kind}" if f.strength is None else strongest
-        say(
-            f"{who} would remove {f.taken:.0f} samples ({_percent(f.share)} %), 95 % interval {f.low:.0f} to "
-            f"{f.high:.0f}"
         )
     say(out / "convergence.json")
     return 0

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
 
     story = explain(args.release, args.sample)
     if args.json:
-        print_json(story.model_dump(mode="json"))
+        print_json(story.model_dump(mode="json") | {"way_out": story.way_out})
         return 0
     from rich.console import Console
 
@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
         else f"dropped: {story.why}" + (f" ({story.stage})" if story.stage else "")
     )
     console.print(words(decision), style="bold", highlight=False)
+    if story.way_out:
+        console.print(words(f"to keep it: {story.way_out}"), highlight=False)
     if story.parametric or story.solvable:
         gates = [
             (stage, gate, label, story.answers.get(f"{stage}/{gate}", ""))

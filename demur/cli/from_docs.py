@@ -8,8 +8,10 @@ from pathlib import Path
 from demur.cli._arguments import TRUST, share
 from demur.cli._output import note, print_json, say
 from demur.core.progress import TerminalProgress
-from demur.core.text import command
+from demur.core.text import brief, command
 
+SHOWN = 10
+"""Questions printed for each reason to leave them out."""
 EPILOG = """\
 example:
   $ demur from-docs handbook questions.csv -o mine --accept-found
@@ -121,7 +123,11 @@ def run(args: argparse.Namespace) -> int:
         f"{made.documents:,} documents, {made.passages:,} passages; {made.proposed:,} proposed as gold"
     )
     say(*(f"{n:>6,} {kind}" for kind, n in made.kinds.items()))
-    say(*(f"{n:>6,} left out: {why}" for why, n in made.drops.items()))
+    for why, those in made.drops.items():
+        say(f"{len(those):>6,} left out: {why}")
+        say(*(f"        {id}  {brief(text, 90)}" for id, text in list(those.items())[:SHOWN]))
+        if len(those) > SHOWN:
+            say(f"        ... and {len(those) - SHOWN:,} more; --json lists all")
     if made.release is not None:
         say(f"{made.release.folder}: {kept:,} questions")
         following = command(

@@ -22,7 +22,7 @@ corpora, encoders: 'demur index build --help'"""
 
 BUILD = """corpora: jsonl: csv: tsv: parquet: wiki6m: evqa: kilt: dpr: beir: images: docs: datasets: as
 READER:PATH?key=value, or a bare path, read by its suffix (a folder: as BEIR's if it holds corpus.jsonl, else as
-images); a pool folder; NAME=FOLDER for the knowledge base of a source ('demur sources list'); 'atlas' for the
+images); a pool folder; NAME:FOLDER for the knowledge base of a source ('demur sources list'); 'atlas' for the
 built-in sample:
   jsonl:kb.jsonl?id=doc_id&text=body  evqa:kb.zip?images=map.csv  kilt:kb.json?images=folder  datasets:org/set?split=dev
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, job, positive, share
+from demur.cli._arguments import budget_of, job, positive, settings, share
 from demur.cli._output import note, print_json, print_tables, say
 from demur.core.text import command
 
@@ -35,6 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="VERDICTS.jsonl",
         help="file for the verdicts (default: only print them)",
+    )
+    file.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="COLUMN=FIELD",
+        help="a column, or a path such as outputs.answer, that holds question, answers, response, id, choices ...",
     )
     run_ = job(jobs, "run", "grade the stored answers of a run again, without asking the system")
     run_.add_argument("run", type=Path, metavar="RUN", help="run folder")
@@ -170,7 +177,16 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
             args.out.with_stem(f"{args.out.stem}@{repeat + 1}") if args.out and repeat else args.out
         )
         progress = _progress(args, judge, steps)
-        every.append(judge_file(args.rows, judge, out, skip_bad=args.skip_bad, progress=progress))
+        every.append(
+            judge_file(
+                args.rows,
+                judge,
+                out,
+                columns=settings(args.map, "--map output=response"),
+                skip_bad=args.skip_bad,
+                progress=progress,
+            )
+        )
     for verdict in () if args.json else every[0][:20]:
         say(f"{brief(verdict.id, 24):<24}  {_outcome(verdict):<10}  {brief(verdict.reason, 90)}")
     if len(every[0]) > 20 and not args.json:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import TRUST, open_engine, positive, settings, share
+from demur.cli._arguments import TRUST, open_engine, positive, share
 from demur.cli._output import note, print_json, say, show_table
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ FLAGS = (
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
-        "samples", help="a pool folder, NAME=FOLDER (a source and its folder), or atlas"
+        "samples", help="a pool folder, or a source: NAME:FOLDER?option=value, or atlas"
     )
     parser.add_argument(
         "--index", type=Path, required=True, help="index folder ('demur index build')"
@@ -47,7 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--text-encoder", help="encoder of its passages, where that is another one")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
-    share(parser, "--set", set="with NAME=FOLDER: option of the source; may be given several times")
     parser.add_argument(
         "--text", type=int, metavar="N", help="text distractors per sample, by vectors (default: 8)"
     )
@@ -136,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.curation.mining.folder import Samples, mine_folder
     from demur.curation.mining.options import mining_options
 
-    samples = Samples(args.samples, settings(args.set))
+    samples = Samples(args.samples)
     pages = samples.pages(args.pages)
     flags = {name: getattr(args, name) for name in FLAGS}
     options = mining_options(

@@ -6,15 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import TRUST, job, positive, settings, share
+from demur.cli._arguments import TRUST, job, positive, share
 from demur.cli._output import say, show_table
 
 if TYPE_CHECKING:
     from demur.curation.pool import PoolCounts
 
 EXAMPLES = """examples:
-  $ demur pool build webqa=/data/webqa mrag=/data/mrag --out pool
-  $ demur pool build infoseek=/data/infoseek --set infoseek.split=val --skip-bad --documents --out pool
+  $ demur pool build webqa:/data/webqa mrag:/data/mrag --out pool
+  $ demur pool build 'infoseek:/data/infoseek?split=val' --skip-bad --documents --out pool
   $ demur pool build atlas --documents --out pool
   $ demur pool show pool"""
 
@@ -26,24 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "sources",
         nargs="+",
-        metavar="NAME[=FOLDER]",
-        help="a source and its folder; only the name for a built-in one",
+        metavar="SOURCE",
+        help="NAME:FOLDER?option=value; only the name for a built-in one",
     )
     build.add_argument("--out", type=Path, required=True, help="pool folder")
-    build.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME.KEY=VALUE",
-        help="option of an adapter; may be given several times",
-    )
-    build.add_argument(
-        "--pins",
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="expected hashes and counts",
-    )
     share(build, "--skip-bad", skip_bad="leave out bad rows and defective samples, and count them")
     build.add_argument(
         "--drop-duplicates", action="store_true", help="keep the first of equal questions"
@@ -59,17 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.curation.pool import Pool
-    from demur.curation.pool.from_sources import build_from_sources
+    from demur.curation.pool import Pool, build
+    from demur.curation.sources import source_at
 
     if args.what == "show":
         counts = Pool(args.folder).counts
     else:
-        counts = build_from_sources(
-            args.sources,
+        counts = build(
+            [source_at(text).open() for text in args.sources],
             args.out,
-            options=settings(args.set),
-            pins=settings(args.pins),
             skip_bad=args.skip_bad,
             drop_duplicates=args.drop_duplicates,
             documents=args.documents,

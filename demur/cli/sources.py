@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import TRUST, job, positive, settings, share
+from demur.cli._arguments import TRUST, job, positive, share
 from demur.cli._output import note, print_json, say
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   $ demur sources show infoseek
-  $ demur sources check webqa /data/webqa --set split=val
-  $ demur sources check mypackage.adapter:Mine /data/mine --limit 100"""
+  $ demur sources check 'webqa:/data/webqa?split=val'
+  $ demur sources check mypackage.adapter:Mine:/data/mine --limit 100"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -36,9 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "check",
         "read a folder once; exit 1 on anything that would silently change a benchmark",
     )
-    check.add_argument("name", help="registered name, or module:Class")
-    check.add_argument("path", type=Path, help="folder of the source")
-    share(check, "--set")
+    check.add_argument(
+        "source", help="NAME:FOLDER?option=value; NAME is registered, or module:Class"
+    )
     check.add_argument(
         "--limit", type=positive, metavar="N", help="read at most N samples and N documents"
     )
@@ -117,7 +117,7 @@ def _show(args: argparse.Namespace) -> int:
             out += ["", "known defects:"] + [f"  - {defect}" for defect in card.defects]
     out += [
         "",
-        "options (--set KEY=VALUE): "
+        "options (NAME:FOLDER?option=value): "
         + (", ".join(f"{k}={v}" for k, v in options.items()) or "none"),
     ]
     if documentation := inspect.getdoc(factory):
@@ -127,20 +127,22 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from demur.curation.sources import open_source
+    from demur.curation.sources import source_at
     from demur.curation.sources.cards import pins_for
     from demur.curation.sources.check import check
 
-    source = open_source(args.name, args.path, options=settings(args.set))
-    pins = pins_for(args.name, args.pins, published=not args.no_published_pins)
+    named = source_at(args.source)
+    source = named.open()
+    pins = pins_for(named.name, args.pins, published=not args.no_published_pins)
     checked = check(source, pins, args.limit)
     if args.json:
         print_json(checked.model_dump(mode="json"), 1)
     else:
         say(*_lines(checked))
         if checked.findings:
-            found = len(checked.findings) + checked.untold
-            note(f"demur: {args.path}: {found} finding(s) would change a benchmark")
+            note(
+                f"demur: {args.source}: {len(checked.findings)} finding(s) would change a benchmark"
+            )
     return 1 if checked.findings else 0
 
 
@@ -191,14 +193,12 @@ def _lines(checked: Checked) -> list[str]:
             f"    negative  {line}" for line in item.negatives
         ]
     if checked.findings:
-        kinds = checked.problems or {"of the whole": len(checked.findings)}
-        kinds = kinds | ({"of other kinds": checked.untold} if checked.untold else {})
-        total = len(checked.findings) + checked.untold
-        out += ["", f"findings ({total:,}; {_counted(kinds)}):"] + [
-            f"  {line}" for line in checked.findings[:50]
-        ]
-        if total > 50:
-            out.append(f"  ... and {total - 50:,} more (--json prints {len(checked.findings):,})")
+        out += ["", f"findings ({len(checked.findings):,}):"]
+        out += [f"  {line}" for line in checked.findings[:50]]
+        if len(checked.findings) > 50:
+            out.append(f"  ... and {len(checked.findings) - 50:,} more, which --json prints")
+        if checked.untold:
+            out.append(f"  ... and {checked.untold:,} more rows with problems")
     else:
         out += ["", "sound: nothing found that would silently change a benchmark"]
     return out

@@ -21,6 +21,7 @@ Every error names its item and the cure, so that one line on the terminal is eno
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -158,6 +159,36 @@ class DataError(DemurError):
     """The input is wrong."""
 
 
+_PLACE = re.compile(
+    r"(?P<place>(?:[^\s:]+: )?(?:[^:\n]+:\d+(?: \(.*?\))?|document \S+|\S+ \(\S*\))): (?P<why>.*)",
+    re.DOTALL,
+)
+_VALUE = re.compile(r"'[^']*'|\"[^\"]*\"|\d[\d.,]*")
+EXAMPLES = 3
+
+
+def by_cause(problems: Iterable[str]) -> list[str]:
+    """The problems, those of one cause as one line with their number and the places of the first `EXAMPLES`.
+
+    Problems of rows have one cause if they say the same, but for quoted values, numbers, and what follows a colon.
+
+    >>> by_cause([f"a.csv:{n} (q{n}): picture missing: {n}.png" for n in range(2, 9)] + ["b.csv: not in the folder"])
+    ['7 rows: picture missing: 2.png; in a.csv:2 (q2), a.csv:3 (q3), a.csv:4 (q4), ...', 'b.csv: not in the folder']
+    """
+    causes: dict[str, list[tuple[str, str, str]]] = {}
+    for line in problems:
+        row = _PLACE.fullmatch(line)
+        place, why = (row["place"], row["why"]) if row else ("", "")
+        cause = _VALUE.sub("", why.partition(": ")[0]) if row else line
+        causes.setdefault(cause, []).append((line, place, why))
+    lines = []
+    for rows in causes.values():
+        (line, _, why), places = rows[0], ", ".join(place for _, place, _ in rows[:EXAMPLES])
+        more = ", ..." if len(rows) > EXAMPLES else ""
+        lines.append(f"{len(rows):,} rows: {why}; in {places}{more}" if len(rows) > 1 else line)
+    return lines
+
+
 class BadInput(DataError):
     """All problems of an input, collected before anything is computed.
 
@@ -175,9 +206,10 @@ class BadInput(DataError):
         cure: str = "correct them, or allow --skip-bad",
     ) -> None:
         self.problems = tuple(problems)
-        listed = "\n  ".join(self.problems[:20])
+        causes = by_cause(self.problems)
+        listed = "\n  ".join(causes[:20])
         total = len(self.problems) + more
-        more = total - len(self.problems[:20])
+        more = max(more, len(causes) - 20)
         super().__init__(
             f"{total} problem(s) in the input:\n  {listed}"
             + (f"\n  ... and {more} more" if more > 0 else "")

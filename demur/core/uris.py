@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import os
+import re
 import stat
 import zipfile
 import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import unquote_to_bytes
 
 from demur.core.errors import DataError
 from demur.core.parquet import bomb
@@ -96,10 +99,10 @@ def _bytes_at(uri: str, base: Path) -> bytes:
         value = _parquet_cell(base / file, int(row), column)
         for step in index:
             value = value[int(step)]
-        value = value["bytes"] if isinstance(value, dict) else value
-        if not isinstance(value, bytes):
+        content = picture_in(value)
+        if isinstance(content, str):
             raise TypeError("the cell does not hold bytes")
-        return value
+        return content
     if uri.startswith("tsv:"):
         file, _, place = uri[4:].rpartition("#")
         _regular_file_state(base / file, uri)
@@ -149,6 +152,44 @@ def _unpacked(archive: zipfile.ZipFile, member: str, uri: str) -> bytes:
             size += len(piece)
             _check_size(size, uri)
     return b"".join(pieces)
+
+
+_BASE64 = re.compile(r"(?:/9j/|iVBOR|R0lGOD|UklGR|SUkqA|TU0AK|Qk[0-3]|AAAA)[^.]{60,}", re.DOTALL)
+"""Matches base64 of JPEG, PNG, GIF, WebP, TIFF, BMP and AVIF by their first bytes; a path so long has a dot."""
+
+
+def picture_in(cell: Any) -> bytes | str:
+    """The bytes of the picture that a cell of a table holds, or the path or address that it gives in their place.
+
+    Read are bytes, a data URI, base64, a path, and an object that has one of these under ``bytes``, ``path`` or ``url``.
+
+    Raises:
+        DataError: the cell holds something else, or damaged base64.
+    """
+    content = cell
+    if isinstance(cell, dict):
+        content = cell.get("bytes") or cell.get("path") or cell.get("url")
+    if isinstance(content, bytes):
+        return content
+    if not isinstance(content, str):
+        raise DataError(
+            f"expected a picture, found {type(content).__name__}",
+            cure="give its bytes, base64 of them, or a path",
+        )
+    head, _, text = content.partition(",")
+    if head[:5].lower() == "data:":
+        if not head.lower().endswith(";base64"):
+            return unquote_to_bytes(text)
+    elif (isinstance(cell, dict) and cell.get("bytes")) or _BASE64.fullmatch(content):
+        text = content
+    else:
+        return content
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DataError(
+            f"the picture is not base64: {error}", cure="encode the file again"
+        ) from error
 
 
 def _regular_file_state(path: Path, uri: str) -> os.stat_result:

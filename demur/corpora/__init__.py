@@ -36,7 +36,9 @@ from demur.core.errors import DataError, StorageError, UnknownPart, UsageError
 from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
 from demur.core.spec import named
-from demur.core.store import Problems, storage_errors
+from demur.core.store import Problems, digest, storage_errors, write_atomic
+from demur.core.uris import picture_in
+from demur.corpora.formats.archives import inside
 from demur.corpora.rows import bad_rows_noted
 
 log = logging.getLogger("demur.indexing")
@@ -144,6 +146,36 @@ def image_folder(options: Mapping[str, str]) -> Path | None:
     if not (folder := Path(options["images"])).is_dir():
         raise _missing(folder)
     return folder
+
+
+CELLS = "images-from-cells"
+"""Folder, beside a table, of the pictures that its cells hold and that cannot be read in place."""
+NOT_DOWNLOADED = "save it in the folder, and write its path there in place of the address"
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+
+
+class NotDownloaded(DataError):
+    """Data names a picture by its address; nothing is fetched."""
+
+    usual_cure = NOT_DOWNLOADED
+
+
+def picture_file(cell: Any, root: Path) -> Path:
+    """The file of the picture in a cell (`demur.core.uris.picture_in`); content is written to `CELLS` below ``root``.
+
+    Raises:
+        DataError: the cell holds no picture, its path leads out of ``root``, or (`NotDownloaded`) it is an address.
+        StorageError: content cannot be written.
+    """
+    content = picture_in(cell)
+    if isinstance(content, bytes):
+        path = root / CELLS / digest(content)
+        if not path.is_file():
+            write_atomic(path, content)
+        return path
+    if _ADDRESS.match(content):
+        raise NotDownloaded("the picture is not downloaded", item=content)
+    return inside(root, content)
 
 
 def image_at(file: Path) -> ImageRef:

@@ -1,6 +1,6 @@
 """The layout of BEIR: a folder with ``corpus.jsonl`` (``_id``, ``title``, ``text``), or with a prefix ``<name>-``.
 
-``image``, in multimodal copies, is a path below the folder.
+``image``, in multimodal copies, is a path below the folder, or the picture itself (`demur.core.uris.picture_in`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import cell_text
 from demur.core.errors import DataError
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
-from demur.corpora import image_at
-from demur.corpora.formats import first_existing, inside, json_lines
+from demur.corpora import image_at, picture_file
+from demur.corpora.formats import first_existing, json_lines
 from demur.corpora.rows import records
 
 OPTIONS = {"prefix": "what stands before -corpus.jsonl"}
@@ -37,7 +38,7 @@ def read(
         json_lines(file, problems),
         problems,
         source=folder.name,
-        picture=lambda relative: image_at(inside(folder, relative)),
+        picture=lambda cell: image_at(picture_file(cell, folder)),
     )
 
 
@@ -46,9 +47,9 @@ def documents(
     problems: Problems,
     *,
     source: str,
-    picture: Callable[[str], ImageRef],
+    picture: Callable[[Any], ImageRef],
 ) -> Iterator[Document]:
-    """The documents of rows (place, row); ``picture`` is the image at a path, see `document`."""
+    """The documents of rows (place, row); ``picture`` is the image in a cell, see `document`."""
     yield from records(
         ((place, row_id(row), (row,)) for place, row in rows),
         lambda place, id_, row: document(row, source=source, picture=picture),
@@ -58,21 +59,21 @@ def documents(
 
 
 def document(
-    row: Mapping[str, Any], *, source: str, picture: Callable[[str], ImageRef]
+    row: Mapping[str, Any], *, source: str, picture: Callable[[Any], ImageRef]
 ) -> Document:
     """The document of a row. The text of an image without a title is its caption; a document may be empty.
 
     Raises:
         DataError: the row has no id; or as ``picture``, where the image is missing or broken.
     """
-    id_, title, text = row_id(row), str(row.get("title") or ""), str(row.get("text") or "")
+    id_, title, text = row_id(row), *(cell_text(row.get(name), name) for name in ("title", "text"))
     if not id_:
         raise DataError("there is no _id", cure="mend the row or leave it out")
     if not row.get("image"):
         return Document(id=id_, title=title, text=text, source=source)
     caption = (text, None) if not title else (title, text or None)
     return Document(
-        id=id_, title=caption[0], text=caption[1], image=picture(str(row["image"])), source=source
+        id=id_, title=caption[0], text=caption[1], image=picture(row["image"]), source=source
     )
 
 

@@ -27,7 +27,7 @@ def read(
 ) -> Iterator[Document]:
     """Images below the folder, by path; an image that cannot be read is a problem.
 
-    Links to files are followed wherever they lead (collections are often put together of links), links to folders not.
+    Links are followed wherever they lead (collections are often put together of links), but to no folder twice.
     The log says how many files were skipped, and of which endings.
 
     Raises:
@@ -40,7 +40,7 @@ def read(
             captions[str(row.get("file_name"))] = str(row.get("text") or row.get("caption") or "")
     skipped: Counter[str] = Counter()
     file = None
-    for file in _images(root, problems, skipped):
+    for file in images_below(root, problems, skipped):
         id = file.relative_to(root).as_posix()
         try:
             image = image_at(file)
@@ -66,7 +66,7 @@ def read(
     log_skipped(path, skipped)
 
 
-def _images(root: Path, problems: Problems, skipped: Counter[str]) -> Iterator[Path]:
+def images_below(root: Path, problems: Problems, skipped: Counter[str]) -> Iterator[Path]:
     """The files below a folder that look like images, by path; the others are counted."""
     from PIL import Image
 
@@ -75,19 +75,28 @@ def _images(root: Path, problems: Problems, skipped: Counter[str]) -> Iterator[P
 
     def wanted(entry: os.DirEntry[str]) -> bool:
         ending = os.path.splitext(entry.name)[1].lower()
-        if entry.is_symlink() and entry.is_dir():
-            skipped["links to folders"] += 1
-        elif ending in endings:
+        if ending in endings:
             return True
         elif entry.path != str(root / CAPTIONS):
             skipped[f"{_printable(ending)} files" if ending else "without an ending"] += 1
         return False
+
+    whole, linked = root.resolve(), set[Path]()
+
+    def outside_and_new(target: Path) -> bool:
+        """Whether a link leads to what no other way leads to; so no circle is walked twice."""
+        new = target not in linked and not target.is_relative_to(whole)
+        linked.add(target)
+        return new and not whole.is_relative_to(target)
 
     open_folders = [_listed(root, wanted)]
     while open_folders:
         try:
             for path, is_folder in open_folders[-1]:
                 if is_folder:
+                    if path.is_symlink() and not outside_and_new(path.resolve()):
+                        skipped["links to folders"] += 1
+                        continue
                     open_folders.append(_listed(path, wanted))
                     break
                 yield path
@@ -108,7 +117,7 @@ def _listed(
     folders: set[str] = set()
     with storage_errors(folder), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
+            if entry.is_dir():
                 folders.add(entry.name)
             elif not wanted(entry):
                 continue

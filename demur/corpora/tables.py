@@ -2,22 +2,23 @@
 
 Columns without an option are found by their usual names (``id``, ``_id``, ``doc_id``, ...); in JSON, row by row. Rows
 that demur wrote (a `demur.core.records.Document` with its source) are read as they are, unless an option names a
-column. An image column holds a path (relative to the table, or to ``root``) or, in Parquet, the bytes.
+column. An image column holds a path (relative to the table, or to ``root``), the bytes, base64 of them or a data URI.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import cell_text, is_null
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import Document, ImageRef
 from demur.core.store import Problems
-from demur.corpora import anchored, image_at, valid_document
-from demur.corpora.formats import dataset_rows, inside, table_rows
+from demur.core.uris import picture_in
+from demur.corpora import anchored, image_at, picture_file, valid_document
+from demur.corpora.formats import dataset_rows, table_rows
 
 OPTIONS = {
     "id": "column of the ids (the number of a row that has none)",
@@ -124,9 +125,9 @@ def _document_fields(
         DataError: a text column holds something else, or an image is missing or broken.
         StorageError: an image file cannot be read.
     """
-    values = {field: row[name] for field, name in columns.items() if not _is_null(row[name])}
+    values = {field: row[name] for field, name in columns.items() if not is_null(row[name])}
     texts = {
-        field: _cell_text(value, columns[field])
+        field: cell_text(value, columns[field])
         for field, value in values.items()
         if field != "image"
     }
@@ -150,46 +151,15 @@ def _document_fields(
     }
 
 
-def _is_null(value: Any) -> bool:
-    """None, or the NaN that pandas writes for it."""
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _cell_text(value: Any, column: str) -> str:
-    """A value as text: bytes are decoded as UTF-8, and a whole number has no ``.0``.
-
-    Raises:
-        DataError: bytes that are not UTF-8, or a list or an object.
-    """
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{column!r} holds bytes that are not UTF-8", cure="name another column"
-            ) from error
-    if isinstance(value, list | Mapping):
-        raise DataError(
-            f"{column!r} holds a {type(value).__name__}, not a text", cure="name another column"
-        )
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def _cell_image(
     reader: str, value: Any, column: str, file: Path, number: int, root: Path
 ) -> ImageRef:
-    if isinstance(value, Mapping):  # the struct of `datasets`: bytes, and the path they came from
-        value = value.get("bytes") or value.get("path")
-    if isinstance(value, bytes):
-        if reader != "parquet":
-            raise DataError(
-                "image bytes can only be referred to in Parquet files",
-                cure="save the set with to_parquet",
-            )
-        return image_ref(value, f"parquet:{file.absolute()}#{number}/{column}")
-    if not isinstance(value, str):
+    content = picture_in(value)
+    if isinstance(content, bytes) and reader == "parquet":
+        return image_ref(content, f"parquet:{file.absolute()}#{number}/{column}")
+    if isinstance(content, bytes) and reader == "datasets":
         raise DataError(
-            f"expected an image path, got {type(value).__name__}",
+            "image bytes can only be referred to in Parquet files",
             cure="save the set with to_parquet",
         )
-    return image_at(inside(root, value))
+    return image_at(picture_file(value, root))

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
-from demur.core.errors import UsageError
+from demur.core.errors import DemurError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.store import storage_errors
@@ -30,7 +30,7 @@ from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.sample_pool import SampledPool, sample_sources
 from demur.curation.topics import need_bertopic
 from demur.evaluation.preflight import preflight
-from demur.indexing.encoders import Encoder, open_encoder
+from demur.indexing.encoders import Encoder, check_encoder_name, open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.recognise import Embedder, Recogniser, captioned
@@ -162,6 +162,37 @@ async def open_context(
         yield BuildContext(
             recipe, out, skip_bad, steps, pool, judge, encoder, embed, runner, prompts, bases, namer
         )
+
+
+async def unready(recipe: BuildRecipe) -> list[str]:
+    """What a build would refuse to start for, a line each: packages, encoders, and the keys and servers of models.
+
+    Nothing is embedded, no weights are loaded, and servers are asked for their lists of models alone. Gates that are
+    no models are opened, and refused, by the estimate.
+    """
+    specs = {
+        s.name or s.system: s
+        for s in (*recipe.gates, *recipe.monitors)
+        if s.system.startswith("model:")
+    }
+    open_gate = gate_opener(specs, SystemContext(read_image=read_image, prompts=Prompts()), {})
+    how = [recipe.retrieval, *(s.retrieval for s in recipe.sources if s.retrieval is not None)]
+    encoders = {name for each in how for name in (each.encoder, each.text_encoder) if name}
+    checks: dict[str, Callable[[], Any]] = {
+        **{name: partial(check_encoder_name, name) for name in sorted(encoders)},
+        **{name: partial(open_gate, name, 0) for name in specs},
+        JUDGE: partial(open_judge, recipe.judge),
+    }
+    if recipe.topics == "bertopic":
+        checks["topics"] = need_bertopic
+    lines = []
+    for name, check in checks.items():
+        try:
+            part = check()
+            lines += await preflight({name: part}) if hasattr(part, "ready") else []
+        except DemurError as error:
+            lines.append(str(error) if name in str(error) else f"{name}: {error}")
+    return lines
 
 
 def gate_opener(

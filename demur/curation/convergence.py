@@ -1,21 +1,8 @@
-"""Convergence of the filter, and how what it leaves ages (VLM-DeflectionBench, appendix D and Fig. 5).
+"""Convergence of the filter (VLM-DeflectionBench, appendix D and Fig. 5).
 
 All of it follows from one table: the label of every gate and monitor on every sample of the pool, without evidence.
 Gates are added weakest first (or in an order given). A *round* is the pool after some of them: how many samples are
 left, and how the monitors, which decide nothing, behave on those.
-
-The forecast says how many of the samples left one more gate would take. It goes by what each gate would take if it came
-last: the samples that it alone knows, as odds against those that no gate knows.
-
-``like these``
-    The next gate is like the present ones: the mean of their log odds.
-``stronger``
-    The next gate is at least as strong as the strongest: the log odds of that one.
-
-The interval is the normal one of the log odds: their spread from gate to gate, wider for few gates, and the chance of
-the counts. From simulated pools of 400 samples one of three to six gates was kept back and forecast from the others:
-the interval held what it took in 86 to 98 of 100 pools (``like these``, a gate picked at random) and in 92 to 100
-(``stronger``, the strongest).
 """
 
 from __future__ import annotations
@@ -26,7 +13,7 @@ from typing import Unpack
 
 from demur.core.errors import UsageError
 from demur.core.records import Record
-from demur.core.stats import wilson, z_of
+from demur.core.stats import wilson
 from demur.core.store import digest, locked, write_json, write_records
 from demur.curation.build_folder import check_same_recipe
 from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
@@ -87,29 +74,13 @@ class Survival(Record):
     """Wilson's 95 % interval of ``left``."""
 
 
-class Forecast(Record):
-    """Number of the samples left that one more gate would take."""
-
-    kind: str
-    """``like these`` or ``stronger``."""
-    strength: float | None
-    """Least strength of the next gate, if the forecast assumes one."""
-    taken: float
-    share: float
-    """``taken`` as a share of the samples left."""
-    low: float
-    high: float
-    """95 % interval of ``taken``."""
-
-
 class Convergence(Record):
     """How the filter converges."""
 
     gates: tuple[str, ...]
     """In the order in which they were added."""
     silent: tuple[str, ...] = ()
-    """Gates that answered nothing (no verdicts, cannot be asked, or only deflections). They show neither convergence
-    nor what a further gate would take."""
+    """Gates that answered nothing (no verdicts, cannot be asked, or only deflections). They show no convergence."""
     pool: int
     rounds: tuple[Round, ...]
     threshold: float
@@ -118,7 +89,6 @@ class Convergence(Record):
     kept_converged_after: int | None = None
     """The same for the samples that the whole funnel keeps."""
     survival: tuple[Survival, ...]
-    forecasts: tuple[Forecast, ...]
     first_knew: dict[str, int]
     """Gate -> number of samples that it was the first to know; "" -> those that no gate knows."""
 
@@ -222,7 +192,6 @@ def converge(
         kept_converged_after=_converged([r.kept_changed for r in rounds], threshold, silent),
         survival=_survival(table, loud),
         first_knew=counts,
-        forecasts=forecast(table, added),
     )
 
 
@@ -279,47 +248,6 @@ def _survival(table: Table, order: Sequence[str]) -> tuple[Survival, ...]:
             )
         )
     return tuple(out)
-
-
-# --- what the next gate would take
-
-
-def forecast(table: Table, gates: Sequence[str]) -> tuple[Forecast, ...]:
-    """How many samples one more gate would take; empty with fewer than two gates that answered anything.
-
-    Args:
-        gates: those there are; one that answered nothing (see `answering`) says nothing about the next.
-    """
-    import numpy as np
-
-    order = weakest_first(table, answering(table, gates))
-    m = len(order)
-    if m < 2:
-        return ()
-    knows = np.array(
-        [[row[g] is Label.CORRECT for g in order] for row in table.values()], dtype=bool
-    )
-    left = int((~knows.any(axis=1)).sum())
-    alone = knows[knows.sum(axis=1) == 1].sum(axis=0)
-    odds = np.log((alone + 0.5) / (left + 0.5))
-    variance = odds.var(ddof=1) * (1 + 1 / m) + 1 / (alone.mean() + 0.5) + 1 / (left + 0.5)
-    half = z_of() * np.sqrt(variance * (m + 1) / (m - 1))
-
-    def of(kind: str, log_odds: float, strong: float | None) -> Forecast:
-        share, low, high = (
-            1 / (1 + np.exp(-x)) for x in (log_odds, log_odds - half, log_odds + half)
-        )
-        return Forecast(
-            kind=kind,
-            strength=strong,
-            taken=round(left * share, 3),
-            share=round(share, 6) if left else 0.0,
-            low=round(left * low, 3),
-            high=round(left * high, 3),
-        )
-
-    strongest = round(strength(table, order[-1]), 6)
-    return of("like these", float(odds.mean()), None), of("stronger", float(odds[-1]), strongest)
 
 
 # --- of a build

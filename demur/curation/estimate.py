@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from demur.core.errors import UsageError
-from demur.core.records import Ask, Modality, Record, Request, Sample
+from demur.core.records import Modality, Record, Request, Sample
 from demur.core.stats import z_of
 from demur.core.store import seed_of
 from demur.core.uris import read_image
@@ -44,8 +44,6 @@ from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import (
     ask_of,
-    judge_key,
-    key_of,
     model_options,
     read_journal,
     skip_reasons,
@@ -53,15 +51,13 @@ from demur.curation.gates.runner import (
 from demur.curation.knowledge_bases import align_gold, open_bases, retrieval_by_source
 from demur.curation.recipe import BuildRecipe, GateSpec
 from demur.curation.sample_pool import SampledPool, kept_pool, sample_sources
-from demur.judge.base import open_judge
 from demur.scenarios.conditions import Prompts
-from demur.scenarios.systems import System, SystemContext
+from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from demur.models import Estimate
 
 ASSUMED = {Stage.PARAMETRIC: 0.3, Stage.SOLVABLE: 0.6, Stage.DISTRACTOR: 0.1}
 """Probability of CORRECT where none was measured; the estimate marks it as assumed."""
@@ -168,6 +164,7 @@ def estimate_build(
     prices: Path | None = None,
     learn_from: Path | None = None,
     keep_pool: bool = True,
+    whole: bool = True,
 ) -> BuildEstimate:
     """Estimate a build. This reads the sources, embeds nothing and makes no call.
 
@@ -177,6 +174,7 @@ def estimate_build(
         learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
         keep_pool: leave the sources' pool in ``out`` for the build if it has none; else nothing is written.
+        whole: every question of the funnel must have a gate, as in a build.
 
     Raises:
         UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
@@ -194,7 +192,7 @@ def estimate_build(
     enough_candidates(recipe, pool)
     pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
     gates, skips = gates_of(specs), _skips(recipe, pool)
-    if not skip_bad:
+    if whole and not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
     samples, n = pool.samples, len(pool.samples)
     rules = recipe.rules
@@ -647,84 +645,23 @@ def _per_call(
     return line.prompt / line.to_pay, usual, most, found.notes
 
 
-def estimate_convergence(
-    recipe: BuildRecipe,
-    out: Path,
-    *,
-    base: Path = Path(),
-    skip_bad: bool = False,
-    prices: Path | None = None,
-    per_second: float | None = None,
-) -> Estimate:
-    """Estimate `demur.curation.convergence.measure_convergence`: a line per model or function; writes nothing.
+def estimate_convergence(recipe: BuildRecipe, out: Path, **how: Any) -> BuildEstimate:
+    """Estimate `demur.curation.convergence.measure_convergence`; writes nothing.
 
-    Verdicts in the folder's journal count as cached, like replies in its ledger. Second tries of answers that cannot be
-    graded are not included.
+    It is Stage I of an exhaustive build with the monitors among the gates.
+
+    Args:
+        how: as of `estimate_build`.
     """
-    from demur.models import Estimate, EstimateLine
-    from demur.models.estimate import estimate_calls
-
-    folder = out / "build"
-    pool = sample_sources(
-        recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad, keep=False
+    watched = (g.model_copy(update={"stages": (Stage.PARAMETRIC,)}) for g in recipe.monitors)
+    plan = recipe.model_copy(update={"gates": (*recipe.gates, *watched), "monitors": ()})
+    every = estimate_build(plan, out, keep_pool=False, whole=False, **how)
+    lines = tuple(
+        line.model_copy(update={"expected": line.at_most, "money_expected": line.money_at_most})
+        for line in every.lines
+        if line.stage is Stage.PARAMETRIC
     )
-    judge, prompts = open_judge(recipe.judge), Prompts()
-    known = {line.key for line in read_journal(folder / "journal.jsonl") if line.final}
-    total = Estimate()
-    specs = {
-        s.name or s.system: s
-        for s in (*(g for g in recipe.gates if Stage.PARAMETRIC in g.stages), *recipe.monitors)
-    }
-    context = SystemContext(
-        read_image=lambda ref: read_image(ref, pool.root), pool=pool.samples, prompts=prompts
-    )
-    for gate, spec in specs.items():
-        kind, _, name = spec.system.partition(":")
-        if kind in BUILT_IN or (kind == "model" and not name):
-            continue
-        system = gate_opener(specs, context, {})(gate, 0)
-        had = 0
-
-        def missing(system: System = system, spec: GateSpec = spec) -> Iterator[Ask]:
-            nonlocal had
-            for sample in pool.samples:
-                ask = ask_of(
-                    sample,
-                    GateQuery(system.id, Stage.PARAMETRIC),
-                    recipe.seed,
-                    spec.condition,
-                    prompts,
-                )
-                if system.skip_reason(ask):
-                    continue
-                if key_of(system, ask, sample, judge_key(judge), 0) in known:
-                    had += 1
-                else:
-                    yield ask
-
-        if isinstance(system, ModelSystem):
-            found = estimate_calls(
-                gate,
-                system.addresses[0],
-                map(system.request, missing()),
-                ledger=folder / "calls.sqlite",
-                prices=prices,
-                per_second=per_second,
-            )
-            (line,) = found.lines
-            line = line.model_copy(update={"calls": line.calls + had, "cached": line.cached + had})
-            total += Estimate(lines=(line,), notes=found.notes)
-        else:
-            todo = sum(1 for _ in missing())
-            seconds = None if per_second is None else todo / per_second
-            line = EstimateLine(
-                stage=gate,
-                model=system.id,
-                calls=todo + had,
-                cached=had,
-                money=0.0,
-                expected=0.0,
-                seconds=seconds,
-            )
-            total += Estimate(lines=(line,), notes=(f"costs of {gate} are unknown",))
-    return total
+    found = every.model_copy(update={"lines": lines})
+    calls, money = found.total("at_most"), found.dollars("money_at_most")
+    exact = {"calls": (calls, calls), "money": None if money is None else (money, money)}
+    return found.model_copy(update=exact)

@@ -15,6 +15,7 @@ from pydantic import Field
 from demur.core.errors import UsageError
 from demur.core.records import Drop, GateVerdict, Sample
 from demur.core.store import Problems, read_records
+from demur.core.text import command
 from demur.curation.decisions import (
     SOURCES,
     Candidate,
@@ -23,12 +24,24 @@ from demur.curation.decisions import (
     found_by,
     read_decisions,
 )
-from demur.curation.gates.funnel import GateQuery, Stage
+from demur.curation.gates.funnel import HELD, MINING, GateQuery, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateAnswer, last_answers
 from demur.curation.pool import Pool
 from demur.curation.sample_pool import kept_pool
 from demur.release import Release
+
+WAYS_OUT = {
+    SOURCES: "mend the row in its source, or leave it; then build again",
+    "pool": "raise per_topic of its source in the recipe, or leave it out",
+    Stage.PARAMETRIC.value: "it measures memory, not reading: keep it out, or build without the gate that knows it",
+    Stage.SOLVABLE.value: "see whether its gold evidence answers it and its accepted answers are complete; "
+    "or add a gate that reads better, and run 'demur rebuild'",
+    MINING: "raise retrieval.text, lexical or visual in the recipe, add documents, or lower rules.k_min",
+    "distractors": "raise retrieval.text, lexical or visual in the recipe, or lower rules.k_min",
+    HELD: "run the build's command again: it asks what is missing",
+}
+"""Stage that a sample was dropped in -> what would keep it."""
 
 
 class ExplainedCandidate(Candidate):
@@ -49,6 +62,11 @@ class Explained(SampleDecision):
     answers: dict[str, str] = Field(default_factory=dict)
     """``stage/gate`` (or ``distractor/ID/gate``) -> the first 300 characters of its answer."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def way_out(self) -> str:
+        """What would keep a dropped sample; "" for a kept one."""
+        return "" if self.kept else WAYS_OUT.get(self.stage, WAYS_OUT[SOURCES])
 
 
 def explain(folder: Path, sample: str) -> Explained:
@@ -86,7 +104,7 @@ def explain(folder: Path, sample: str) -> Explained:
             item=folder,
             cure=f"did you mean {' or '.join(near)}?"
             if near
-            else "data/samples.parquet and drops.jsonl hold the ids",
+            else f"'{command('release', 'show', folder)}' prints samples; drops.jsonl in it names those dropped",
         )
     if gone is not None and gone.stage == SOURCES:
         return Explained(

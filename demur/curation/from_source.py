@@ -1,4 +1,4 @@
-"""Runs on a source without a build: ``demur run simpleqa=FOLDER --system ...``.
+"""Runs on a source without a build: ``demur run simpleqa:FOLDER --system ...``.
 
 For sources without a knowledge base, for which no build can mine distractors, and to run on any other source as it
 ships. Its samples become a release without gates and mining; runs and reports work as on any release. Samples without
@@ -9,7 +9,7 @@ four.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from demur.core.errors import DataError
@@ -18,7 +18,7 @@ from demur.core.records import Sample
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.curation.pool.write import ROW_PROBLEM
-from demur.curation.sources import DEFECT, open_source, options_of
+from demur.curation.sources import DEFECT, NamedSource, open_source, options_of
 from demur.release import FunnelStep, Release, freeze
 
 VERSION = "0.0.0"
@@ -45,21 +45,12 @@ class _BadRows(Problems):
         return sum(place.rpartition(":")[0] in files for place in self._places - read)
 
 
-def release_of(
-    name: str,
-    folder: Path | None,
-    out: Path,
-    *,
-    options: Mapping[str, str] | None = None,
-    skip_bad: bool = False,
-) -> Release:
+def release_of(source_name: NamedSource, out: Path, *, skip_bad: bool = False) -> Release:
     """Read a source's own files into ``out/release``.
 
     Args:
-        name: of the source (`demur sources list`, or ``module:Class``).
-        folder: of its files.
+        source_name: of the source (`demur sources list`, or ``module:Class``).
         out: folder; pages that must be rendered from PDFs go to ``out/pages``.
-        options: of the adapter (`demur sources show NAME`).
         skip_bad: leave out records that cannot be read, and count them.
 
     Returns:
@@ -72,12 +63,13 @@ def release_of(
         DataError: the source has no samples.
         StorageError: the release cannot be written.
     """
+    name, folder, options = source_name
     known = options_of(find("sources", name)[0])
     wanted = {
         "distractors": "document",
         "render": str((out / "pages").resolve()),
     }  # MMLongBench-Doc: its pages
-    given = {k: v for k, v in wanted.items() if k in known} | dict(options or {})
+    given = {k: v for k, v in wanted.items() if k in known} | dict(options)
     problems = _BadRows()
     source = open_source(name, folder, problems, given)
     found = list(source.samples())
@@ -86,7 +78,7 @@ def release_of(
     if not samples:
         raise DataError(
             "the source has no samples",
-            item=f"{name}={folder}",
+            item=f"{name}:{folder}",
             cure="check the folder and the options",
         )
     bad = len(found) - len(samples) + problems.rows_without(found)

@@ -131,12 +131,12 @@ def read_corpora(
     """Documents of all corpora, one after the other, with absolute paths to their images.
 
     Args:
-        corpora: each READER:PATH, a path, a pool folder, or NAME=FOLDER of a source.
+        corpora: each READER:PATH, a path, a pool folder, or NAME:FOLDER of a source.
         image_root: folder that relative image paths start from; None: that of the source or pool, else the current one.
     """
     from demur.corpora import anchored, read_corpus
     from demur.curation.pool import Pool
-    from demur.curation.sources import open_source, source_named
+    from demur.curation.sources import source_named
 
     streams: list[Iterator[Document]] = []
     for text in corpora:
@@ -144,8 +144,8 @@ def read_corpora(
             raise UsageError(
                 "a corpus has no name", cure="give READER:PATH; see 'demur index build --help'"
             )
-        if named := source_named(text):
-            source = open_source(*named, problems)
+        if named := None if _is_of_a_reader(text) else source_named(text):
+            source = named.open(problems)
             documents, root = source.documents(), source.root
         elif (Path(text) / "pool.json").is_file():
             pool = Pool(Path(text), problems)
@@ -154,6 +154,16 @@ def read_corpora(
             documents, root = read_corpus(text, problems), Path()
         streams.append(map(partial(anchored, root=image_root or root), documents))
     return chain.from_iterable(streams)
+
+
+def _is_of_a_reader(text: str) -> bool:
+    """Whether a text is a corpus by a reader's name; sources that are called so read folders (BEIR's: the same)."""
+    from demur.core.plugins import names
+    from demur.corpora import READERS
+
+    reader, _, path = text.partition(":")
+    folder = Path(path.partition("?")[0]).is_dir()
+    return reader in READERS and (reader == "beir" or not folder or reader not in names("sources"))
 
 
 def search(

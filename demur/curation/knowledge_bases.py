@@ -106,7 +106,7 @@ def open_bases(
 
     found: dict[str, KnowledgeBase] = {}
     for source, (how, lacking) in _retrieval_by_source(recipe, pool).items():
-        one = KnowledgeBase(source, how, pool.prefix_of(source), notes=lacking)
+        one = KnowledgeBase(source, how, f"{source}:", notes=lacking)
         if (
             lacking
             and not how.mines
@@ -208,7 +208,7 @@ def _users_index(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Search
         raise UsageError(
             f"this is not an index of {base.source} alone: {'it has other documents too' if len(pooled) > 1 else none}",
             item=folder,
-            cure=f"build one of that source: demur index build {base.source}=FOLDER --out INDEX",
+            cure=f"build one of that source: demur index build {base.source}:FOLDER --out INDEX",
         )
     return searcher
 

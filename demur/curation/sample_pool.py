@@ -50,7 +50,7 @@ class SampledPool(NamedTuple):
     """The documents and samples of a recipe.
 
     Attributes:
-        whole: all samples and the knowledge bases; ids are prefixed with the source's name when there are several.
+        whole: all samples and the knowledge bases; ids are prefixed with the source's name.
         samples: the drawn ones, in the order of their sources.
         root: the folder that all image uris are relative to.
         sizes: source -> samples before drawing.
@@ -72,10 +72,6 @@ class SampledPool(NamedTuple):
     specs: dict[str, SourceSpec]
     image_hashes: ImageHashes
     left_out: tuple[LeftOut, ...] = ()
-
-    def prefix_of(self, source: str) -> str:
-        """The prefix of the ids of a source's samples and documents."""
-        return f"{source}:" if len(self.whole.made["parts"]) > 1 else ""
 
 
 def sample_sources(
@@ -154,7 +150,7 @@ def sample_sources(
 # --- the pool of a state of the sources ----------------------------------------------------------
 
 
-POOL_FORMAT = 1
+POOL_FORMAT = 2
 """Increase it when the same source files give another pool, so that earlier pools are not used."""
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError
 
-from demur.core.errors import DataError, TransientError, UsageError
+from demur.answers.choices import no_option
+from demur.core.cells import answer_texts, cell_text, options_in, pick, without_positions
+from demur.core.errors import DataError, TransientError, UsageError, did_you_mean
 from demur.core.parquet import whole_table
 from demur.core.records import AnswerSpec, Ask, Record, Response, Sample, Scenario, Status, Verdict
 from demur.core.store import (
@@ -22,7 +25,6 @@ from demur.core.store import (
     write_json,
     write_records,
 )
-from demur.core.text import list_written
 from demur.corpora.formats import table_rows
 from demur.evaluation.questions import Questions
 from demur.evaluation.run_folder import Answer, Task
@@ -34,7 +36,6 @@ from demur.judge.base import (
     answer_spec,
     close_judge,
     judge_code,
-    lettered,
 )
 from demur.judge.grading import Grading
 from demur.models.run import run_sync
@@ -52,25 +53,14 @@ class GradeRow(Record):
     id: str
     question: str
     answers: tuple[str, ...] = Field(min_length=1)
-    """Accepted forms; a single one may be a text or a number instead of a list."""
+    """Accepted forms."""
     response: str
     answer_type: str = "string"
     """string, number, date, choice."""
     choices: dict[str, str] = Field(default_factory=dict)
-    """Letter -> text of the options; a list of texts is lettered A, B, C ..."""
+    """Letter -> text of the options."""
     finish_reason: str = ""
     """The endpoint's reason for the end of the response; "length" if the token limit cut it off."""
-
-    @field_validator("answers", mode="before")
-    @classmethod
-    def _as_several(cls, value: object) -> object:
-        value = list_written(value)
-        return (value,) if isinstance(value, str | int | float) else value
-
-    @field_validator("choices", mode="before")
-    @classmethod
-    def _lettered(cls, value: object) -> object:
-        return lettered(list_written(value))
 
 
 def grade_items(
@@ -111,41 +101,167 @@ def grade_items(
     return verdicts
 
 
-def read_rows(path: Path, problems: Problems) -> list[GradeRow]:
-    """The rows of a file to grade; malformed rows and repeated ids become problems with their place."""
+_SHAPES = {
+    "deepeval": {
+        "input": "question",
+        "expected_output": "answers",
+        "actual_output": "response",
+    },
+    "lm-eval": {"doc": "question", "target": "answers", "filtered_resps": "response"},
+    "LangSmith": {"inputs": "question", "reference_outputs": "answers", "outputs": "response"},
+}
+"""Tool -> the columns of its rows -> fields; only to name the options that read such a file."""
+
+
+def read_rows(
+    path: Path, problems: Problems, columns: Mapping[str, str] | None = None
+) -> list[GradeRow]:
+    """The rows of a file to grade; malformed rows and repeated ids become problems with their place.
+
+    Args:
+        columns: column, or a path into one (``outputs.answer``), -> the field of `GradeRow` that it holds; fields that
+            are not here are found by their usual names.
+
+    Raises:
+        UsageError: ``columns`` names no field.
+        DataError: no row has the columns that are needed; the message says what the rows have instead.
+    """
+    columns = columns or {}
+    if unknown := sorted(set(columns.values()) - GradeRow.model_fields.keys()):
+        raise UsageError(
+            f"there is no field {unknown[0]!r}; there are {', '.join(GradeRow.model_fields)}",
+            item="--map",
+            cure=did_you_mean(unknown[0], list(GradeRow.model_fields))
+            or "write --map COLUMN=FIELD",
+        )
     rows, seen = [], set()
+    lacking: list[tuple[str, dict[str, Any]]] = []
     for place, number, line in table_rows(path, problems):
-        named = {str(name).lower(): value for name, value in line.items()} | line
-        for field, names in COLUMNS.items():
-            if name := next((n for n in names if n in named), ""):
-                named[field] = named.pop(name)
-        for optional in ("id", "answer_type", "choices", "finish_reason"):
-            if named.get(optional) in (None, ""):  # an empty cell
-                named.pop(optional, None)
-        named.setdefault("id", number + 1)
-        if lacks := [field for field in COLUMNS if field not in named]:
-            also = "; ".join(
-                f"no {field} (its column may be named {', '.join(COLUMNS[field])})"
-                for field in lacks
-            )
-            problems.add(f"{place} ({line.get('id', 'no id')})", also)
+        cells, names = _fields(line, columns)
+        if missing := [name for name in COLUMNS if name not in cells and name != "id"]:
+            lacking.append((f"{place} ({line.get('id', 'no id')}): no {', '.join(missing)}", line))
             continue
         try:
-            row = GradeRow.model_validate(named)
+            row = _grade_row(cells, names, str(number + 1))
         except ValidationError as error:
             problems.add(f"{place} ({line.get('id', 'no id')})", why_invalid(error))
+            continue
+        except DataError as error:
+            problems.add(f"{place} ({line.get('id', 'no id')})", str(error))
             continue
         if row.id in seen:
             problems.add(f"{place} ({row.id})", "an earlier line has the same id")
             continue
         seen.add(row.id)
         rows.append(row)
+    if lacking and not seen and not len(problems):
+        raise _other_shape(path, lacking[0][1], columns)
+    for why, _ in lacking:
+        problems.note(why)
     return rows
 
 
+def _fields(
+    line: Mapping[str, Any], columns: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Field -> cell of a row, and field -> its column."""
+    absent = object()
+    named: dict[str, Any] = {str(name).lower(): value for name, value in line.items()}
+    named |= line
+    cells: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for column, field in columns.items():
+        if (cell := pick(line, column, absent)) is not absent:
+            cells[field], names[field] = cell, column
+            named.pop(column, None)
+    for field in GradeRow.model_fields:
+        usual = COLUMNS.get(field, (field,))
+        if field not in cells and (name := next((n for n in usual if n in named), "")):
+            cells[field], names[field] = named.pop(name), name
+    return cells, names
+
+
+def _grade_row(cells: Mapping[str, Any], names: Mapping[str, str], id_: str) -> GradeRow:
+    """The row of these cells.
+
+    Raises:
+        DataError: a cell holds no text, or no answer.
+        ValidationError: there is no answer, or no such kind of answer.
+    """
+    texts = {}
+    for field in cells.keys() - {"answers", "choices"}:
+        cell = cells[field]
+        if isinstance(cell, bool) or (field == "response" and cell is None):
+            raise DataError(
+                f"{names[field]!r} is {json.dumps(cell)}, not a text",
+                cure='write the text of the answer, or "" where there was none',
+            )
+        texts[field] = cell_text(cell, names[field])
+    options = options_in(list_written(cells.get("choices")), names.get("choices", "choices"))
+    answers = list_written(cells["answers"])
+    if answers is None:
+        raise DataError(
+            f"{names['answers']!r} is null", cure="write what is right, or leave the row out"
+        )
+    # a text is one answer, whatever it looks like: "[0, 1]" may be an interval
+    answers = [answers] if isinstance(answers, str) else answers
+    forms = without_positions(
+        [(form,) for form in answer_texts(answers, names["answers"])],
+        answers,
+        options,
+        names["answers"],
+    )
+    return GradeRow(
+        **{
+            field: text
+            for field, text in texts.items()
+            if text or field in ("question", "response")
+        }
+        | {"id": texts.get("id") or id_},
+        answers=tuple(form for (form,) in forms),
+        choices=dict(options.pairs),
+    )
+
+
+def _other_shape(path: Path, row: Mapping[str, Any], columns: Mapping[str, str]) -> DataError:
+    """The error for a file whose rows lack columns: what they have, and the options that read them."""
+    cells, _ = _fields(row, columns)
+    tool, shape = next(
+        ((tool, shape) for tool, shape in _SHAPES.items() if shape.keys() <= row.keys()), ("", {})
+    )
+    missing = [name for name in COLUMNS if name not in cells and name != "id"]
+    paths = {_path_to_text(row, column, field): field for column, field in shape.items()}
+    options = {path_: field for path_, field in paths.items() if field in missing} or {
+        "COLUMN": missing[0]
+    }
+    renamed = "" if tool else f", or name it {' or '.join(COLUMNS[missing[0]])}"
+    whose = f"the rows are {tool}'s" if tool else "the rows are of another shape"
+    return DataError(
+        f"{whose}: they have {', '.join(map(str, list(row)[:12]))}, and no {' or '.join(missing)}",
+        item=path,
+        cure=" ".join(f"--map {column}={field}" for column, field in options.items()) + renamed,
+    )
+
+
+def _path_to_text(row: Mapping[str, Any], column: str, field: str) -> str:
+    """A column, or the path to the first text in it: under a usual name of the field, if it has one."""
+    value = row[column]
+    while isinstance(value, dict | list) and value:
+        keys = list(value) if isinstance(value, dict) else ["0"]
+        key = next((name for name in COLUMNS[field] if name in keys), str(keys[0]))
+        column, value = f"{column}.{key}", pick(value, key)
+    return column
+
+
 def row_item(row: GradeRow) -> tuple[Ask, Response, AnswerSpec]:
-    """A row as a judge's input."""
+    """A row as a judge's input.
+
+    Raises:
+        DataError: its answer names none of its options.
+    """
     spec = answer_spec(row.answers, row.answer_type, row.choices)
+    if unusable := no_option(spec):
+        raise DataError(unusable, item=row.id, cure="write an option's label or text")
     ask = Ask(
         id=row.id,
         sample=row.id,
@@ -162,22 +278,29 @@ def judge_file(
     judge: Judge,
     out: Path | None = None,
     *,
+    columns: Mapping[str, str] | None = None,
     skip_bad: bool = False,
     progress: Callable[[int], None] = lambda n: None,
 ) -> list[Verdict]:
     """Grade the rows of a file (`GradeRow`), and write the verdicts to ``out``.
 
+    Args:
+        columns: as of `read_rows`.
+
     Raises:
+        DataError: as of `read_rows`.
         BadInput: malformed rows; lists all, before any is graded.
     """
     problems = Problems()
-    rows = read_rows(path, problems)
+    rows = read_rows(path, problems, columns)
     items = []
     for row in rows:
         try:
             items.append(row_item(row))
         except ValidationError as error:
             problems.add(f"{path.name} ({row.id})", why_invalid(error))
+        except DataError as error:
+            problems.add(path.name, str(error))
     problems.settle(skip_bad=skip_bad)
     if not items:
         raise UsageError(

@@ -9,7 +9,7 @@ The two methods rank differently. With okapi a word in more than half of the pas
 which is more than the weight of a word of medium frequency. Both count a query word as often as it is repeated.
 
 The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 4 bytes
-per passage. It has bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and is map_integers when it is searched. Hits
+per passage. It has bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and is mapped when it is searched. Hits
 are ordered by score descending, then row ascending, and ties at the cut are resolved exactly. If numba is installed,
 bm25s's compiled kernel searches large indexes.
 """
@@ -205,7 +205,7 @@ def _invert(
 
 
 def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """A new array on disk. Its space is allocated at once: a map_integers write to a full disk would kill the process."""
+    """A new array on disk. Its space is allocated at once: a mapped write to a full disk would kill the process."""
     if not count:
         np.save(path, np.zeros(0, dtype))
         return np.zeros(0, dtype)
@@ -226,7 +226,7 @@ def _keep_compiled() -> None:
 
 
 class BM25:
-    """A BM25 index on disk, with its arrays map_integers.
+    """A BM25 index on disk, with its arrays mapped.
 
     Args:
         folder: written by `build_bm25`.

@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any, Protocol
 
 from demur.core import plugins
@@ -92,15 +91,6 @@ def answer_spec(accepted: Iterable[str], kind: str = "string", choices: Any = ()
             "kind": "choice" if options else kind,
             "choices": options,
         }
-    )
-
-
-def lettered(choices: object) -> object:
-    """Options as letter -> text; a list of texts gets the letters A, B, C ..."""
-    return (
-        dict(zip(ascii_uppercase, choices, strict=False))
-        if isinstance(choices, list) and len(choices) <= 26
-        else choices
     )
 
 

@@ -19,7 +19,7 @@ from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Verdict
 from demur.core.stats import wilson
 from demur.core.store import Problems, read_jsonl, why_invalid
-from demur.judge.base import answer_spec, lettered
+from demur.judge.base import answer_spec
 from demur.judge.measures.calibration import ece
 
 NOT_CORRECT, ANSWERED = "not_correct", "answered"
@@ -129,9 +129,8 @@ def _labelled(place: str, row: dict[str, Any]) -> Labelled | None:
     label = str(row.get("label") or "").strip().lower()
     if not golds or label not in _LABELS or not isinstance(row.get("response"), str):
         return None
-    spec = answer_spec(
-        golds, str(row.get("answer_type") or "string"), lettered(row.get("choices") or {})
-    )
+    choices = options_in(row.get("choices") or None, "choices").pairs
+    spec = answer_spec(golds, str(row.get("answer_type") or "string"), choices)
     response = Response(text=row["response"], finish_reason=str(row.get("finish_reason", "")))
     return Labelled(id_, question, spec, response, label, part, language)
 

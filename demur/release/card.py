@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from demur.core.records import Drop, Evidence, Modality, Sample
+from demur.core.store import file_digest
 from demur.core.text import plain, whole_number
 from demur.release.evidence import Separation, evidence_by_source, evidence_table
 
@@ -28,6 +30,42 @@ _USE = (
     "```\ndemur release verify path/to/this/folder\n"
     "demur run path/to/this/folder --system model:openai/gpt-4o\n```"
 )
+
+
+def tables_for_datasets(
+    folder: Path, title: str, rows: Mapping[str, int], split: str
+) -> dict[str, Any]:
+    """The front matter of a card by which `datasets` finds the tables ``data/NAME.parquet`` and tells them from others.
+
+    `datasets` keeps rows under the folder's name and a hash of this front matter, not of the tables: without their
+    digests here, ``load_dataset`` returns the rows of whichever folder of that name was loaded first.
+
+    Args:
+        folder: holds the tables, written already.
+        title: of what the tables hold, for readers.
+        rows: of each table by its name; the first is the default.
+        split: that the rows belong to.
+    """
+    configs: list[dict[str, Any]] = []
+    infos: list[dict[str, Any]] = []
+    for name, count in rows.items():
+        path = folder / "data" / f"{name}.parquet"
+        size = path.stat().st_size
+        config = {
+            "config_name": name,
+            "data_files": [{"split": split, "path": f"data/{path.name}"}],
+        }
+        configs.append(config if configs else config | {"default": True})
+        infos.append(
+            {
+                "config_name": name,
+                "description": f"{title}: {path.name}, sha256 {file_digest(path)}",
+                "splits": [{"name": split, "num_bytes": size, "num_examples": count}],
+                "download_size": size,
+                "dataset_size": size,
+            }
+        )
+    return {"configs": configs, "dataset_info": infos}
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -64,6 +102,7 @@ def _modality(evidence: Sequence[Evidence]) -> str:
 
 
 def card(
+    folder: Path,
     manifest: Mapping[str, Any],
     samples: Sequence[Sample],
     documents: Mapping[str, Evidence],
@@ -71,21 +110,25 @@ def card(
     drops: Sequence[Drop],
     recall: Sequence[Mapping[str, Any]],
 ) -> str:
-    """The dataset card: front matter for `datasets`, then tables 1-3 of VLM-DeflectionBench for this release."""
+    """The dataset card: front matter for `datasets`, then tables 1-3 of VLM-DeflectionBench for this release.
+
+    Args:
+        folder: of the release, with its tables.
+    """
     counts = manifest["counts"]
+    title = f"{manifest['name']} {manifest['version']}"
     front = {
-        "pretty_name": f"{manifest['name']} {manifest['version']}",
+        "pretty_name": title,
         "license": "other",
         "task_categories": ["question-answering", "visual-question-answering"],
         "tags": ["retrieval-augmented-generation", "abstention", "hallucination", "demur"],
-        "configs": [
-            {"config_name": n, "data_files": [{"split": "test", "path": f"data/{n}.parquet"}], **d}
-            for n, d in (("samples", {"default": True}), ("evidence", {}))
-        ],
+        **tables_for_datasets(
+            folder, title, {"samples": counts["samples"], "evidence": counts["documents"]}, "test"
+        ),
     }
     parts = [
         "---\n" + yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
-        f"# {manifest['name']} {manifest['version']}",
+        f"# {title}",
         "A benchmark that measures whether a system answers, deflects, or makes things up when the evidence that it "
         "is given suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
         "VLM-DeflectionBench.",

@@ -8,7 +8,6 @@ from typing import Any
 
 from demur.core.records import Record, Sample
 from demur.release import Release
-from demur.release.layout import LINEAGE
 
 
 class Moved(Record):
@@ -71,12 +70,6 @@ _FIELDS = (
 def difference(old: Release, new: Release) -> Difference:
     """Compare two releases sample by sample."""
     before, after = {s.id: s for s in old.samples()}, {s.id: s for s in new.samples()}
-    if not (
-        old.has_lineage and new.has_lineage
-    ):  # an old release without these columns: ignore them
-        before, after = (
-            {i: _without_lineage(s) for i, s in samples.items()} for samples in (before, after)
-        )
     why_old = {d.sample: d.reason for d in old.drops() if not d.evidence}
     why_new = {d.sample: d.reason for d in new.drops() if not d.evidence}
     lost = {(d.sample, d.evidence): d.reason for d in new.drops() if d.evidence}
@@ -119,16 +112,6 @@ def difference(old: Release, new: Release) -> Difference:
         why_left=dict(Counter(x.why for x in left).most_common()),
         why_came=dict(Counter(x.why for x in came).most_common()),
     )
-
-
-def _without_lineage(sample: Sample) -> Sample:
-    """The sample without the columns that the first releases lack."""
-    empty = dict.fromkeys(LINEAGE, "")
-    both = {
-        role: tuple(e.model_copy(update=empty) for e in getattr(sample, role))
-        for role in ("gold", "negatives")
-    }
-    return sample.model_copy(update=both)
 
 
 def _changed(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Changed | None:

@@ -129,7 +129,9 @@ def freeze(
         "counts": counts(ordered, documents),
         **(about or {}),
     }
-    write_atomic(out / "README.md", card(manifest, ordered, documents, funnel, drop_list, recall))
+    write_atomic(
+        out / "README.md", card(out, manifest, ordered, documents, funnel, drop_list, recall)
+    )
     write_atomic(out / "CITATION.cff", citation(manifest))
     files = {n: file_digest(out / n) for n in DATA_FILES}
     write_json(out / "croissant.json", croissant(manifest, files))

@@ -159,11 +159,11 @@ def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
 
 
 LINEAGE = ("document", "page", "licence")
-"""Columns of ``evidence`` that the first releases lack; they read as empty."""
+"""Columns of ``evidence`` that say where it comes from."""
 
 
-def schema_of(table: str, *, first: bool = False) -> pa.Schema:
-    """The columns of a table, ``samples`` or ``evidence``; ``first``: without `LINEAGE`, as in the first releases."""
+def schema_of(table: str) -> pa.Schema:
+    """The columns of a table, ``samples`` or ``evidence``."""
     import pyarrow as pa
 
     def strings(*names: str) -> list[tuple[str, pa.DataType]]:
@@ -177,9 +177,8 @@ def schema_of(table: str, *, first: bool = False) -> pa.Schema:
         ("media_type", pa.string()),
     ]
     if table == "evidence":
-        lineage = () if first else LINEAGE
         return pa.schema(
-            [*strings("id", *lineage, "modality", "title", "text"), ("image", image), *meta]
+            [*strings("id", *LINEAGE, "modality", "title", "text"), ("image", image), *meta]
         )
     numbers = {"rank": pa.int32(), "score": pa.float64()}
     link = pa.struct([(name, numbers.get(name, pa.string())) for name in ("id", *LINK)])

@@ -157,7 +157,7 @@ class Release:
             file = pq.ParquetFile(path)
             packed = path.stat().st_size
         found = file.schema_arrow
-        expected = schema_of(name, first=not set(LINEAGE) & set(found.names))
+        expected = schema_of(name)
         if not found.equals(expected, check_metadata=False):
             odd = [
                 n
@@ -192,17 +192,8 @@ class Release:
     @cached_property
     def documents(self) -> dict[str, dict[str, Any]]:
         """Document id -> its columns without image bytes."""
-        columns = ["id", "modality", "title", "text", "sha256", "width", "height", "media_type"]
-        added = LINEAGE if self.has_lineage else ()
-        return {
-            row["id"]: dict.fromkeys(LINEAGE, "") | row
-            for row in self._rows("evidence", [*columns, *added])
-        }
-
-    @cached_property
-    def has_lineage(self) -> bool:
-        """Whether its evidence has document, page and licence; the first releases lack them."""
-        return set(LINEAGE) <= set(self._table("evidence").schema_arrow.names)
+        columns = [name for name in schema_of("evidence").names if name != "image"]
+        return {row["id"]: row for row in self._rows("evidence", columns)}
 
     def column(self, table: str, name: str) -> Iterator[str]:
         """A column of text of ``samples`` or ``evidence``, in order: ``id``, ``answer`` (the form for display) ..."""

@@ -350,7 +350,7 @@ def _manifest_faults(
         and sum(n for counts in licences.values() for n in counts.values()) != derived["documents"]
     ):
         yield "manifest.json: evidence_licences do not count every document once"
-    elif licences and release.has_lineage and licences != evidence_licences(samples, licences):
+    elif licences and licences != evidence_licences(samples, licences):
         yield "manifest.json: evidence_licences do not follow from the tables"
     if stated := manifest.get("separation"):
         again = [row.model_dump(mode="json") for row in separation(samples)]
@@ -421,6 +421,7 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     try:
         again = {
             "README.md": card(
+                release.folder,
                 manifest,
                 samples,
                 documents_of(samples),

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 import tiny_models
+import yaml
 from strategies import png
 
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import Response
+from demur.core.store import file_digest
 from demur_suites.certainly_uncertain.suite import CertainlyUncertain
 
 NAME = "demur_suites.certainly_uncertain:CertainlyUncertain"
@@ -125,7 +127,11 @@ def test_all_three_kinds_are_written_and_datasets_opens_them_elsewhere(pairs, tm
     ]
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["rtune"] == {"rows": 3, "left out: not graded": 1, "relabelled": 1}
-    assert "Licences of the photos: CC0" in (out / "README.md").read_text()
+    card = (out / "README.md").read_text()
+    assert "Licences of the photos: CC0" in card
+    # by these `datasets` tells its tables from those of another folder of this name
+    for info in yaml.safe_load(card.split("---\n")[1])["dataset_info"]:
+        assert file_digest(out / "data" / f"{info['config_name']}.parquet") in info["description"]
     for file in pairs.iterdir():
         file.unlink()  # photos are inside the tables
     from datasets import load_dataset

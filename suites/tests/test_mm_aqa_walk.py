@@ -295,7 +295,7 @@ def test_mmmu_and_mmlongbench_folders_become_sets_without_what_is_natively_unans
         pa.Table.from_pylist(rows), tmp_path / "mmmu/Math/validation-00000-of-00001.parquet"
     )
     out = demur_suites.suite("mm_aqa").build(
-        tmp_path / "a", pool=f"mmmu={tmp_path / 'mmmu'}", ocr="no"
+        tmp_path / "a", pool=f"mmmu:{tmp_path / 'mmmu'}", ocr="no"
     )
     items = read(out, Problems()).items
     assert [i.answers.kind for i in items] == ["choice"] * 6
@@ -319,10 +319,10 @@ def test_mmmu_and_mmlongbench_folders_become_sets_without_what_is_natively_unans
     none = row | {"answer": "Not answerable", "evidence_pages": "[]", "answer_format": "None"}
     (tmp_path / "long/data").mkdir()
     write_json(tmp_path / "long/data/samples.json", [row, none])
-    pool = open_pool(f"mmlongbench={tmp_path / 'long'}", work=tmp_path)
+    pool = open_pool(f"mmlongbench:{tmp_path / 'long'}", work=tmp_path)
     assert pool.left_out == {"natively unanswerable": 1}
     out = demur_suites.suite("mm_aqa").build(
-        tmp_path / "b", pool=f"mmlongbench={tmp_path / 'long'}", ocr="no"
+        tmp_path / "b", pool=f"mmlongbench:{tmp_path / 'long'}", ocr="no"
     )
     one, twin = read(out, Problems()).items
     assert (one.subset, len(one.images), len(twin.images)) == ("documents", 2, 2)

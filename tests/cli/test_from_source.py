@@ -69,7 +69,7 @@ def test_simpleqa_is_asked_without_evidence_and_has_its_five_figures(run, tmp_pa
             ]
         )
     said = {f"Town{i}?": f"Zorbik{i}" for i in range(3)} | {"Town3?": "The Quellin"}
-    text, seen, out = run("simpleqa=simpleqa", said)
+    text, seen, out = run("simpleqa:simpleqa", said)
     assert len(seen) == 8
     assert all(not evidence for _, evidence, _ in seen)
     verdicts = [
@@ -98,10 +98,10 @@ def test_simpleqa_is_asked_without_evidence_and_has_its_five_figures(run, tmp_pa
 
 def test_mmmu_is_asked_by_its_choices_with_its_images(run, tmp_path):
     mini.mmmu(tmp_path / "mmmu")
-    text, seen, _ = run("mmmu=mmmu", {})
+    text, seen, _ = run("mmmu:mmmu", {})
     assert all(images for _, _, images in seen)
     assert "mmmu" in text
-    assert "the folder" in run("mmmu=nowhere", {}, code=2)[0]
+    assert "the folder" in run("mmmu:nowhere", {}, code=2)[0]
 
 
 def document(path, pages):
@@ -136,7 +136,7 @@ def test_mmlongbench_shows_the_pages_of_its_documents(run, tmp_path):
     (tmp_path / "mm" / "samples.json").write_text(json.dumps(rows))
     document(tmp_path / "mm" / "documents" / "guide.pdf", 4)
     text, seen, out = run(
-        "mmlongbench=mm", {"north gate": "Zorbik"}, "--scenarios", "realistic", "--k", "9"
+        "mmlongbench:mm", {"north gate": "Zorbik"}, "--scenarios", "realistic", "--k", "9"
     )
     shown = {question: sorted(titles) for question, titles, _ in seen}
     assert shown == {q["question"]: [f"guide.pdf, page {n}" for n in range(1, 5)] for q in rows}
@@ -161,13 +161,13 @@ def test_a_bad_row_and_a_defective_sample_are_each_counted_once_and_asks_leave_n
     (folder / "q.csv").write_text(
         "id,q,a,photo\n1,Who?,Zorbik,\n2,Where?,Quell,gone.png\n3,,Lake,\n"
     )
-    _, seen, out = run("generic=table", {"Who?": "Zorbik"}, "--skip-bad")
+    _, seen, out = run("generic:table", {"Who?": "Zorbik"}, "--skip-bad")
     assert len(seen) == 1
     (step,) = json.loads((out / "release" / "funnel.json").read_text())
     assert (step["entered"], step["kept"], step["dropped"]) == (3, 1, {"cannot be read": 2})
     capsys.readouterr()
     assert (
-        main(["asks", "generic=table", "-o", str(tmp_path / "out" / "asks.jsonl"), "--skip-bad"])
+        main(["asks", "generic:table", "-o", str(tmp_path / "out" / "asks.jsonl"), "--skip-bad"])
         == 0
     )
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["asks.jsonl"]

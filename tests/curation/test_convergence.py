@@ -1,10 +1,9 @@
-"""Rounds of gates, survival and forecasts; topics and their drift."""
+"""Rounds of gates, survival; topics and their drift."""
 
 from __future__ import annotations
 
 import random
 from importlib.util import find_spec
-from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.core.errors import UsageError
-from demur.curation.convergence import converge, first_to_know, forecast
+from demur.curation.convergence import converge, first_to_know
 from demur.curation.gates.rules import Label
 from demur.curation.topics import clusters, drift
 
@@ -79,38 +78,6 @@ def test_sizes_fall_and_everybody_is_counted_once(gates, seed):
     assert sizes == sorted(sizes, reverse=True)
     assert sum(found.first_knew.values()) == 40
     assert [s.left for s in found.survival][-1] == pytest.approx(sizes[-1] / 40)
-    assert all(f.low <= f.high <= sizes[-1] for f in found.forecasts)
-
-
-def correlated(seed, gates=5, n=400):
-    """Gates of any strengths that know the same things to any degree, each in its own measure."""
-    rng = np.random.default_rng(seed)
-    together = np.clip(rng.uniform(0, 0.9) + rng.uniform(-0.2, 0.2, gates), 0, 0.95)
-    hard = rng.standard_normal((n, 1)) * np.sqrt(together) + rng.standard_normal(
-        (n, gates)
-    ) * np.sqrt(1 - together)
-    return hard < [NormalDist().inv_cdf(p) for p in rng.uniform(0.1, 0.6, gates)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "kept_back"), [("like these", None), ("stronger", -1)])
-def test_a_gate_that_was_kept_back_takes_what_was_forecast(kind, kept_back):
-    """One of five, any or the strongest; what it took lies in the interval about 9 times in 10, below as above."""
-    inside, ratio = 0, []
-    for seed in range(60):
-        knows = correlated(seed)
-        order = np.argsort(knows.mean(axis=0))
-        last = order[seed % 5 if kept_back is None else kept_back]
-        others = [g for g in order if g != last]
-        table = {
-            str(i): {f"g{g}": C if row[g] else W for g in order} for i, row in enumerate(knows)
-        }
-        took = int((knows[:, last] & ~knows[:, others].any(axis=1)).sum())
-        found = next(f for f in forecast(table, [f"g{g}" for g in others]) if f.kind == kind)
-        inside += found.low <= took <= found.high
-        ratio.append((found.taken + 1) / (took + 1))
-    assert inside >= 50
-    assert 0.7 < np.median(ratio) < 1.45
 
 
 def test_the_whole_funnels_size_where_it_is_known():
@@ -136,25 +103,19 @@ def test_the_whole_funnels_size_where_it_is_known():
 @pytest.mark.heavy
 @pytest.mark.parametrize("silent", [U, S, D])
 def test_a_gate_that_answers_nothing_shows_nothing(silent):
-    """It neither lets a filter converge nor moves a forecast; the same as if it were not there."""
+    """It lets no filter converge; the same as if it were not there."""
     table = world(200, [0.2, 0.3, 0.4])
     mute = {s: row | {"mute": silent} for s, row in table.items()}
     gates = ["g0", "g1", "g2"]
     without = converge(table, gates, gates, order=gates, threshold=0.9)
     found = converge(mute, [*gates, "mute"], gates, order=[*gates, "mute"], threshold=0.9)
     assert found.silent == ("mute",)
-    assert found.forecasts == without.forecasts
     assert found.survival == without.survival
     assert [r.size for r in found.rounds][:4] == [r.size for r in without.rounds]
     assert found.rounds[-1].size == without.rounds[-1].size
     assert found.converged_after == without.converged_after == 1
     # nothing but a mute gate behind the last one that took something: that is no convergence
     assert converge(mute, ["g2", "mute"], ["g2"], order=["g2", "mute"]).converged_after is None
-    assert forecast(mute, ["g2", "mute"]) == ()
-
-
-def test_one_gate_gives_no_forecast():
-    assert forecast(world(10, [0.5]), ["g0"]) == ()
 
 
 def test_drift_finds_a_topic_that_is_filtered_away_and_no_drift_where_there_is_none():

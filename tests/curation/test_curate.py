@@ -286,7 +286,7 @@ def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_pa
         for line in read_journal(journal)
         if line.key not in before and line.query.gate == "reads"
     ]
-    assert {line.sample for line in new} == {"q2", "q4", "q6"}
+    assert {line.sample for line in new} == {"towns:q2", "towns:q4", "towns:q6"}
     # without evidence, with gold, and with each distractor of three samples
     assert 3 * 2 < reworded.asked["reads"] == len(new) <= 3 * (2 + 12)
     (tmp_path / "gate_that_reads.py").write_text(READS.replace("nobody", "everybody"))
@@ -376,7 +376,9 @@ def test_a_full_disk_is_told_and_the_build_goes_on_afterwards(source, built, tmp
             build(source, tmp_path, index=built[1] / "index")
     again = build(source, tmp_path)
     assert world.bytes_of(again.release.folder) == world.bytes_of(built[0].release.folder)
-    assert sum(again.asked.values()) == sum(built[0].asked.values()) - 20
+    # the order of gates is learnt as answers come, so one of the twenty may not be needed any more
+    assert again.reused in (19, 20)
+    assert sum(again.asked.values()) == sum(built[0].asked.values()) - again.reused
 
 
 def test_two_builds_in_one_folder_are_refused(source, tmp_path):

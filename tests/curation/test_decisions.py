@@ -78,7 +78,7 @@ def test_explain_tells_what_the_last_build_was_told(source, built, tmp_path):
     told = []
     for gate in (weak, strong, weak):
         release = curate(world.recipe(source, [gate]), tmp_path).release
-        told.append({f"q{i}": explain(release.folder, f"q{i}") for i in range(world.N)})
+        told.append({f"q{i}": explain(release.folder, f"towns:q{i}") for i in range(world.N)})
     assert told[0] == told[2]
     assert told[0] != told[1]
     assert {x.parametric["g"] for x in told[1].values()} > {"correct"}
@@ -122,7 +122,9 @@ def test_bad_samples_that_were_left_out_are_in_funnel_and_explain(built, tmp_pat
         first.dropped
     )
     left = {d.sample: d for d in release.drops() if d.stage == "sources"}
-    assert {"q3", "q5", "q7", "questions.jsonl:10", "questions.jsonl:15"} == set(left)
+    assert {
+        f"towns:{id}" for id in ("q3", "q5", "q7", "questions.jsonl:10", "questions.jsonl:15")
+    } == set(left)
     for sample, said in (
         ("q3", "no gold evidence"),
         ("q5", "p99"),
@@ -130,8 +132,9 @@ def test_bad_samples_that_were_left_out_are_in_funnel_and_explain(built, tmp_pat
         ("questions.jsonl:10", "earlier row"),
         ("questions.jsonl:15", "not a JSON object"),
     ):
-        told = explain(release.folder, sample)
+        told = explain(release.folder, f"towns:{sample}")
         assert (told.kept, told.stage) == (False, "sources")
+        assert told.way_out
         assert said in told.notes[0]
     reasons = Counter(d.reason for d in left.values())
     assert first.dropped == dict(reasons)
@@ -146,7 +149,7 @@ def test_a_sample_that_was_not_drawn_is_told(source, built, tmp_path):
     known = {d.sample for d in release.drops()} | set(
         Release.open(release.folder).column("samples", "id")
     )
-    (absent, *_) = sorted({f"q{i}" for i in range(world.N)} - known)
+    (absent, *_) = sorted({f"towns:q{i}" for i in range(world.N)} - known)
     assert explain(release.folder, absent).why.startswith("not drawn")
     with pytest.raises(UsageError):
         explain(release.folder, "q99")

@@ -43,7 +43,7 @@ def truth_of(plan, seed):
             hard.setdefault(where, dice.random())
             right = 0.5 * hard[where] + 0.5 * dice.random() < RIGHT[query.stage]
             state.tell(query, Label.CORRECT if right else Label.INCORRECT)
-        found[f"q{i}"] = state.labels
+        found[f"towns:q{i}"] = state.labels
     return found
 
 
@@ -117,7 +117,11 @@ def test_a_pilot_tells_what_a_build_asks(plan, truth, tmp_path, exhaustive):
     asked = sum(len(queries) for queries, _ in played(plan, truth, truth).values())
     kept = sum(stays for _, stays in played(plan, truth, truth).values()) / N
     pilot = journal(
-        tmp_path / "pilot", plan, truth, [f"q{i}" for i in range(0, N, 3)], exhaustive=exhaustive
+        tmp_path / "pilot",
+        plan,
+        truth,
+        [f"towns:q{i}" for i in range(0, N, 3)],
+        exhaustive=exhaustive,
     )
     found = estimate_build(plan, tmp_path / "out", learn_from=pilot)
     assert found.basis == "learnt"
@@ -219,7 +223,7 @@ def test_a_pilot_that_was_stopped_is_used_as_one(plan, tmp_path, monkeypatch):
                 tmp_path / f"{seed}-{until}",
                 plan,
                 truth,
-                [f"q{i}" for i in range(0, N, 2)],
+                [f"towns:q{i}" for i in range(0, N, 2)],
                 until=until,
             )
             found = estimate_build(plan, tmp_path / "none", learn_from=pilot)

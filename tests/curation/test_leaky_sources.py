@@ -68,11 +68,11 @@ def test_samples_that_give_their_answer_away_are_told_and_left_out(source, tmp_p
         curate(world.recipe(source, KNOWS_NOTHING), tmp_path / "out")
     assert raised.value.problems == (
         "questions.jsonl:1 (q0): the answer stands in the question",
-        "questions.jsonl:2 (q1): its gold evidence is the query image itself: same",
-        "questions.jsonl:4 (q3): its gold evidence shows the query image, in another encoding or size: small",
+        "questions.jsonl:2 (q1): its gold evidence is the query image itself: towns:same",
+        "questions.jsonl:4 (q3): its gold evidence shows the query image, in another encoding or size: towns:small",
     )
     built = curate(world.recipe(source, KNOWS_NOTHING), tmp_path / "out", skip_bad=True)
-    assert not {"q0", "q1", "q3"} & {s.id for s in built.release.samples()}
+    assert not {"towns:q0", "towns:q1", "towns:q3"} & {s.id for s in built.release.samples()}
     assert built.release.manifest["skipped_bad"] == 3
 
 
@@ -112,20 +112,20 @@ def test_native_negatives_that_leak_are_dropped_each_with_its_reason_and_once(le
     why = [
         (d.evidence, d.reason)
         for d in built.release.drops()
-        if d.sample == "q5" and d.stage == "mine"
+        if d.sample == "towns:q5" and d.stage == "mine"
     ]
     assert len(why) == len(set(why)) == len({e for e, _ in why})
-    assert dict(why).items() >= LEAKS.items()
-    kept = next(s for s in built.release.samples() if s.id == "q5")
-    assert "n3.0" in {e.id for e in kept.negatives if e.origin == "native"}
-    assert not LEAKS.keys() & {e.id for e in kept.negatives}
+    assert dict(why).items() >= {f"towns:{id}": reason for id, reason in LEAKS.items()}.items()
+    kept = next(s for s in built.release.samples() if s.id == "towns:q5")
+    assert "towns:n3.0" in {e.id for e in kept.negatives if e.origin == "native"}
+    assert not {f"towns:{id}" for id in LEAKS} & {e.id for e in kept.negatives}
 
 
 @pytest.mark.heavy
 def test_demur_mine_drops_the_same_native_negatives(leaky, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     by = ["--encoder", "curation_world:quick"]
-    assert main(["pool", "build", "generic=towns", "--documents", "--out", "pool"]) == 0
+    assert main(["pool", "build", "generic:towns", "--documents", "--out", "pool"]) == 0
     assert main(["index", "build", "pool", "--out", "index", *by]) == 0
     command = [
         "mine",

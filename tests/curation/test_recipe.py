@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from importlib.resources import files
 from pathlib import Path
 
+import curation_world as world
 import pytest
 import yaml
 
+from demur.cli import main
 from demur.core.errors import StorageError, UsageError
 from demur.curation.estimate import estimate_build
 from demur.curation.recipe import SCHEMA, BuildRecipe, load_recipe, parse_recipe, schema
@@ -31,6 +34,34 @@ def test_the_pages_example_is_a_recipe_that_can_be_planned(tmp_path):
     assert found.samples > 20
     assert {line.gate for line in found.lines} == {"prior", "reader"}
     assert found.dollars("money_at_most") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "item"),
+    [
+        ({"gates": [{"system": "model:openai/gpt-4o"}]}, "OPENAI_API_KEY"),
+        ({"gates": [{"system": "model:http://127.0.0.1:9/v1#m"}]}, "127.0.0.1:9"),
+        ({"judge": "model:http://127.0.0.1:9/v1#m"}, "127.0.0.1:9"),
+        ({"retrieval": {"encoder": "ofline"}}, "did you mean 'offline'?"),
+        ({"retrieval": {"encoder": "open_clip:x/y"}}, "pip install 'demur[clip]'"),
+        ({"topics": "bertopic"}, "pip install 'demur[topics]'"),
+    ],
+)
+def test_a_plan_names_what_a_build_would_be_refused_for(
+    change, item, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    for package in ("bertopic", "umap"):
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr("demur.indexing.encoders.find_spec", lambda name: None)
+    recipe = world.recipe(world.folder(tmp_path / "towns", 6), [{"system": "prior"}], topics="none")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(recipe.model_dump(mode="json") | change))
+    assert main(["build", str(path), "--plan", "--out", str(tmp_path / "out")]) == 2
+    out = capsys.readouterr()
+    assert "calls:" in out.out  # the plan is there all the same
+    (line,) = out.err.splitlines()
+    assert item in line
 
 
 def test_the_page_names_every_key():

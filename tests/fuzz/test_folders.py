@@ -248,7 +248,7 @@ def _read_pool(folder: Path) -> None:
 def _read_build(folder: Path) -> None:
     recipe_of_folder(folder / "out")
     _read_release(folder / "out/release")
-    explain(folder / "out/release", "q1")
+    explain(folder / "out/release", "towns:q1")
 
 
 def _read_release(folder: Path) -> None:

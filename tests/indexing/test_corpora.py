@@ -1,3 +1,4 @@
+import base64
 import csv
 import gzip
 import json
@@ -15,7 +16,7 @@ from demur.core.errors import DataError, StorageError, UnknownPart, UsageError
 from demur.core.records import Document
 from demur.core.store import Problems
 from demur.core.uris import read_image
-from demur.corpora import READERS, folder, read_corpus
+from demur.corpora import NOT_DOWNLOADED, READERS, folder, read_corpus
 
 
 def lines(path, rows):
@@ -67,6 +68,35 @@ def test_parquet_with_image_bytes(tmp_path, monkeypatch):
     assert [d.title for d in documents] == ["red"]
     assert read_image(documents[0].image) == png("red")
     assert "b" in problems[0]
+
+
+def test_pictures_in_cells_and_at_addresses(tmp_path):
+    text = base64.b64encode(png("red")).decode()
+    rows = [
+        {"id": "1", "image": text},
+        {"id": "2", "image": f"data:image/png;base64,{text}"},
+        {"id": "3", "image": {"bytes": text}},
+        {"id": "4", "image": "https://example.org/x.png"},
+    ]
+    pq.write_table(pa.Table.from_pylist(rows[:2]), tmp_path / "kb.parquet")
+    for name, bad in (("kb.jsonl", 1), ("kb.parquet", 0)):
+        if bad:
+            lines(tmp_path / name, rows)
+        documents, problems = read(tmp_path / name, bad)
+        assert [d.id for d in documents] == ["1", "2", "3"][: len(documents)]
+        assert {read_image(d.image) for d in documents} == {png("red")}
+        assert all("https://example.org/x.png" in p and NOT_DOWNLOADED in p for p in problems)
+
+
+def test_linked_folders_of_images_are_read_once(tmp_path):
+    for path in (tmp_path / "photos/a/1.png", tmp_path / "disk/2.png"):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(png())
+    (tmp_path / "photos" / "b").symlink_to(tmp_path / "disk")
+    (tmp_path / "photos" / "c").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "up").symlink_to(tmp_path / "photos")
+    documents, _ = read(f"images:{tmp_path / 'photos'}")
+    assert [d.id for d in documents] == ["a/1.png", "b/2.png"]
 
 
 def test_image_paths_stay_in_their_folder(tmp_path):
@@ -396,7 +426,7 @@ def test_values_of_parquet_that_are_not_texts(tmp_path):
     assert problems[2].startswith("kb.parquet:4: 'text' holds bytes that are not UTF-8")
     assert problems[3].startswith("kb.parquet:5 (5): record: a document ")
     documents, problems = read(lines(tmp_path / "kb.jsonl", [{"id": "l", "text": ["a list"]}]), 1)
-    assert problems[0].startswith("kb.jsonl:1: 'text' holds a list, not a text")
+    assert problems[0].startswith("kb.jsonl:1: 'text' holds a list of 1, where a text belongs")
 
 
 def test_images_of_beir(tmp_path):
@@ -500,10 +530,10 @@ def test_many_names_of_images_cost_little(tmp_path):
         for name in range(300):
             (tmp_path / str(number) / f"{'x' * 60}{name}.png").touch()
     sum(
-        1 for _ in folder._images(tmp_path / "0", Problems(), Counter())
+        1 for _ in folder.images_below(tmp_path / "0", Problems(), Counter())
     )  # Pillow's formats are loaded once
     tracemalloc.start()
-    count = sum(1 for _ in folder._images(tmp_path, Problems(), Counter()))
+    count = sum(1 for _ in folder.images_below(tmp_path, Problems(), Counter()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 6000

@@ -13,7 +13,7 @@ from strategies import tiny_release
 
 import demur
 from demur.cli import main
-from demur.core.errors import BadInput, UnknownPart
+from demur.core.errors import BadInput, DataError, UnknownPart, UsageError
 from demur.core.records import Outcome
 from demur.core.thinking import visible
 from demur.evaluation.rejudge import judge_file
@@ -106,6 +106,75 @@ def test_bad_rows_are_named_before_anybody_is_asked(tmp_path, capsys):
     said = capsys.readouterr().err
     assert all(f"rows.jsonl:{n}" in said for n in (1, 2, 3, 8))
     assert main(["judge", "file", str(path), "--skip-bad"]) == 0
+
+
+Q, RIGHT, REPLY = "Which river?", "Danube", "The Danube."
+TOOLS = {
+    "deepeval": {"input": Q, "actual_output": REPLY, "expected_output": RIGHT, "context": None},
+    "lm-eval": {
+        "doc_id": 0,
+        "doc": {"id": 1, "question": Q},
+        "target": RIGHT,
+        "filtered_resps": [REPLY],
+    },
+    "LangSmith": {
+        "inputs": {"question": Q},
+        "outputs": {"text": REPLY},
+        "reference_outputs": {"a": RIGHT},
+    },
+    "of another shape": {"ask": Q, "gold": RIGHT, "reply": REPLY},
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_rows_of_another_shape_are_named_in_one_sentence_whose_options_read_them(
+    tmp_path, tool, capsys
+):
+    path = tmp_path / "rows.jsonl"
+    path.write_text((json.dumps(TOOLS[tool]) + "\n") * 3)
+    with pytest.raises(DataError) as caught:
+        judge_file(path, LocalJudge())
+    assert tool in caught.value.message
+    assert "\n" not in str(caught.value)
+    words = caught.value.cure.split()
+    if tool == "of another shape":
+        words = ["--map", "ask=question", "--map", "gold=answers", "--map", "reply=response"]
+    assert main(["judge", "file", str(path), "--json", *words]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"] == {"correct": 3}
+
+
+@pytest.mark.parametrize(
+    ("field", "cell"),
+    [
+        ("response", True),
+        ("response", None),
+        ("answers", False),
+        ("answers", None),
+        ("answers", [{"name": "x"}]),
+        ("response", {"content": "x"}),
+        ("question", ["x"]),
+        ("answers", "green"),
+    ],
+)
+def test_a_cell_that_is_no_text_is_named(tmp_path, field, cell):
+    path = tmp_path / "rows.jsonl"
+    row = {"question": Q, "answers": "red", "choices": ["red", "blue"], "response": "red"}
+    path.write_text(json.dumps(row | {field: cell}) + "\n")
+    with pytest.raises(BadInput) as caught:
+        judge_file(path, LocalJudge())
+    (problem,) = caught.value.problems
+    assert "rows.jsonl" in problem
+    assert " - " in problem
+    assert "{'" not in problem
+
+
+def test_a_position_is_an_answer_of_a_file_too(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    row = {"question": Q, "answers": 1, "choices": ["red", "blue"], "response": "B"}
+    path.write_text(json.dumps(row) + "\n")
+    assert [v.outcome for v in judge_file(path, LocalJudge())] == [Outcome.CORRECT]
+    with pytest.raises(UsageError):
+        judge_file(path, LocalJudge(), columns={"response": "reply"})
 
 
 def test_stored_answers_are_graded_again_without_asking(tmp_path, capsys):
@@ -514,11 +583,11 @@ def test_an_answer_is_what_is_right_where_a_column_holds_responses(tmp_path):
 def test_a_missing_column_is_told_with_the_names_that_it_may_have(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id,question,answers\na,When?,1998\n")
-    with pytest.raises(
-        BadInput,
-        match=r"rows.csv:2 \(a\): no response \(its column may be named response, pred.*output",
-    ):
+    with pytest.raises(DataError) as caught:
         judge_file(path, LocalJudge())
+    assert caught.value.item == str(path)
+    assert "--map COLUMN=response" in caught.value.cure
+    assert all(name in caught.value.cure for name in ("prediction", "output"))
 
 
 def test_empty_cells_are_absent_and_an_empty_right_answer_is_refused(tmp_path):

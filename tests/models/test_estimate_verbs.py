@@ -34,6 +34,10 @@ def counts(text):
     return [(line["model"], line["calls"], line["cached"]) for line in json.loads(text)["lines"]]
 
 
+def asked_and_had(text):
+    return [(line["gate"], line["expected"], line["had"]) for line in json.loads(text)["lines"]]
+
+
 @pytest.fixture
 def release(tmp_path):
     return tiny_release(tmp_path / "release", 5, text=4)
@@ -92,14 +96,17 @@ def test_convergence_sends_what_it_planned(tmp_path, prices, run):
         )
         recipe.write_text(json.dumps(made))
         words = ["convergence", recipe, "--out", tmp_path / "out", "--prices", prices]
-        assert counts(run(*words, "--plan", "--json")) == [("a", world.N, 0), ("b", world.N, 0)]
+        assert asked_and_had(run(*words, "--plan", "--json")) == [
+            ("a", world.N, 0),
+            ("b", world.N, 0),
+        ]
         assert server.requests == 0
         assert main([*map(str, words), "--budget", "0.0001"]) == 3
         sent = server.requests
         assert sent < 2 * world.N
         run(*words, "--budget", "1", "--json")
         assert server.requests == 2 * world.N
-        assert counts(run(*words, "--plan", "--json")) == [
+        assert asked_and_had(run(*words, "--plan", "--json")) == [
             ("a", world.N, world.N),
             ("b", world.N, world.N),
         ]

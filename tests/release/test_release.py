@@ -265,7 +265,9 @@ def test_the_card_is_a_function_of_what_it_describes(release):
     documents = documents_of(samples)
     assert counts(samples, documents) == opened.manifest["counts"]
     steps = [FunnelStep.model_validate(s) for s in opened.funnel]
-    text = card(opened.manifest, samples, documents, steps, list(opened.drops()), opened.recall)
+    text = card(
+        release, opened.manifest, samples, documents, steps, list(opened.drops()), opened.recall
+    )
     assert text == (release / "README.md").read_text()
     assert "## Topics before and after" in text
     assert citation(opened.manifest) == (release / "CITATION.cff").read_text()
@@ -273,3 +275,41 @@ def test_the_card_is_a_function_of_what_it_describes(release):
         croissant(opened.manifest, opened.manifest["files"])["conformsTo"]
         == "http://mlcommons.org/croissant/1.0"
     )
+
+
+def test_datasets_gives_the_rows_of_the_release_that_was_asked_for(tmp_path):
+    """Two releases in folders of one name, and one rebuilt in place, in one process over one cache."""
+    from datasets import load_dataset
+
+    def built(place, n, version="1.0.0", **more):
+        source = world.folder(tmp_path / f"towns{n}", n)
+        recipe = world.recipe(source, world.GATES, version=version, **more)
+        return curate(recipe, tmp_path / place).release.folder
+
+    def rows(folder, table):
+        loaded = load_dataset(
+            str(folder), table, split="test", cache_dir=str(tmp_path / "cache")
+        ).to_list()
+        return [row["id"] for row in loaded], [
+            row.get("question", row.get("text")) for row in loaded
+        ]
+
+    def on_disk(folder, table):
+        held = pq.read_table(folder / "data" / f"{table}.parquet").to_pylist()
+        return [row["id"] for row in held], [row.get("question", row.get("text")) for row in held]
+
+    small, large = built("a", 6), built("b", 14)
+    assert small.name == large.name
+    for folder in (large, small):
+        for table in ("samples", "evidence"):
+            assert rows(folder, table) == on_disk(folder, table)
+    # the same counts and sizes, one word changed
+    old = Release.open(large)
+    frozen_again(
+        large,
+        large,
+        lambda s: s.model_copy(update={"question": s.question.replace("Who", "Whm")}),
+    )
+    assert Release.open(large).version == old.version
+    assert rows(large, "samples") == on_disk(large, "samples")
+    assert rows(large, "samples")[1][0].startswith("Whm")

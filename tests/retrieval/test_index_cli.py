@@ -366,12 +366,8 @@ def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
             "outside 0 to 1",
         ),
         (
-            ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--set", "answers=a"],
-            "--set for a pool",
-        ),
-        (
-            ["mine", "atlas", "--index", "index", *ENCODER, "--out", "m", "--set", "answers=a"],
-            "has no option answers",
+            ["mine", "atlas?answers=a", "--index", "index", *ENCODER, "--out", "m"],
+            "option 'answers' is not known",
         ),
         (
             ["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--ray-address", "x:1"],
@@ -530,7 +526,7 @@ def test_samples_of_a_source_are_read_by_its_options(kb, capsys):
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tt0\t1\n")
     words = [
         "mine",
-        f"beir={beir}",
+        f"beir:{beir}",
         "--index",
         "index",
         *ENCODER,
@@ -540,14 +536,14 @@ def test_samples_of_a_source_are_read_by_its_options(kb, capsys):
         "0",
     ]
     assert main(words) == 1
-    assert "name their field with --set answers=FIELD" in capsys.readouterr().err
-    assert main([*words, "--set", "answers=replies"]) == 0
+    assert "beir:FOLDER?answers=FIELD" in capsys.readouterr().err
+    assert main([words[0], f"{words[1]}?answers=replies", *words[2:]]) == 0
     (sample,) = (kb / "mined" / "samples.jsonl").read_text().splitlines()
     assert Sample.model_validate_json(sample).answers.accepted == (("nothing",),)
     assert "warning" not in capsys.readouterr().err
     (beir / "corpus.jsonl").write_text(json.dumps(rows[0] | {"_id": "elsewhere"}) + "\n")
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\telsewhere\t1\n")
-    assert main([*words, "--set", "answers=replies"]) == 0
+    assert main([words[0], f"{words[1]}?answers=replies", *words[2:]]) == 0
     assert (
         "gold of none of 1 questions can be found: text->text is taken by default"
         in capsys.readouterr().err

@@ -90,7 +90,7 @@ def test_sources_in_several_folders_make_one_index(tmp_path, monkeypatch):
                 "index",
                 "build",
                 "pool",
-                f"generic={source}",
+                f"generic:{source}",
                 "--out",
                 "index",
                 "--skip-bad",

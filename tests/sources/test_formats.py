@@ -314,11 +314,17 @@ def test_no_path_leaves_its_folder(tmp_path, name):
         formats.inside(tmp_path, name)
 
 
-def test_no_link_leads_out(tmp_path):
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "link").symlink_to(tmp_path)
-    with pytest.raises(DataError, match="leads out"):
-        formats.inside(tmp_path / "root", "link/secret")
+def test_a_link_in_the_folder_is_its_owners_and_an_archive_writes_through_none(tmp_path):
+    for name in ("root", "disk"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "root" / "link").symlink_to(tmp_path / "disk")
+    assert formats.inside(tmp_path / "root", "link/x.png") == tmp_path / "root/link/x.png"
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as out:
+        out.writestr("link/x.png", png())
+    with pytest.raises(DataError) as caught:
+        formats.unpack(tmp_path / "a.zip", tmp_path / "root", Problems())
+    assert caught.value.item == str(tmp_path / "root")
+    assert not any((tmp_path / "disk").iterdir())
 
 
 def _archives(folder):

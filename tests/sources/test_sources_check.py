@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import curation_world as world
 import mini_sources as mini
 import pytest
 
@@ -29,10 +30,53 @@ def checked(name, folder, pins=(), limit=None, **options):
 def test_a_healthy_folder_is_sound(name, tmp_path):
     report = checked(name, mini.BUILDERS[name](tmp_path))
     # its publisher gives a question with an answer and no page: no build can have it
-    refused = {"mmlongbench": ("samples.json:20 (2): a build refuses it: it has no gold evidence",)}
+    refused = {
+        "mmlongbench": ("samples.json:20 (2): it has no gold evidence (a build refuses it)",)
+    }
     assert report.findings == refused.get(name, ())
     assert report.samples == len(report.shown) or report.samples > 5
-    assert report.problems == ({"refused by a build": 1} if name in refused else {})
+
+
+@pytest.mark.parametrize("name", sorted(mini.BUILDERS))
+@pytest.mark.parametrize("layout", ["files of the hub's cache", "folders on another disk"])
+def test_links_in_a_folder_are_followed(name, layout, tmp_path):
+    plain, linked = mini.BUILDERS[name](tmp_path / "plain"), tmp_path / "snapshots" / "1f"
+    whole = checked(name, plain)
+    if layout.startswith("files"):
+        for number, path in enumerate(p for p in sorted(plain.rglob("*")) if p.is_file()):
+            blob = mini.put(tmp_path / "blobs" / str(number), path.read_bytes())
+            link = linked / path.relative_to(plain)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(os.path.relpath(blob, link.parent))
+    else:
+        linked.mkdir(parents=True)
+        for path in plain.iterdir():
+            (linked / path.name).symlink_to(path)
+    report = checked(name, linked)
+    assert report.findings == whole.findings
+    assert (report.samples, report.documents, report.images) == (
+        whole.samples,
+        whole.documents,
+        whole.images,
+    )
+
+
+def test_one_cause_is_one_finding_with_its_number_and_three_places(tmp_path):
+    rows = [mini.evqa_row(answer="") for _ in range(40)] + [mini.evqa_row()]
+    report = checked("evqa", mini.evqa(tmp_path, rows))
+    (finding,) = [line for line in report.findings if "answer" in line]
+    assert finding.startswith("40 rows: ")
+    assert finding.count("test.csv:") == 3
+
+
+@pytest.mark.parametrize("field", ["question", "gold", "answers", "text"])
+def test_a_typo_in_a_column_is_one_finding(field, tmp_path):
+    folder = world.folder(tmp_path / "towns")
+    text = (folder / "demur-map.yaml").read_text()
+    (folder / "demur-map.yaml").write_text(text.replace(f"{field}: {field}", f"{field}: {field}x"))
+    (finding,) = checked("generic", folder).findings
+    assert f"{field}: {field}x" in finding
+    assert f"did you mean '{field}'?" in finding
 
 
 def test_counts_are_those_of_the_folder(tmp_path):
@@ -46,64 +90,63 @@ def test_counts_are_those_of_the_folder(tmp_path):
 def plant_missing_picture(folder):
     mini.infoseek(folder)
     (folder / "oven_images/00/oven_00000042.jpg").unlink()
-    return "infoseek", "picture missing"
+    return "infoseek", "oven_00000042"
 
 
 def plant_broken_picture(folder):
     mini.mmdocrag(folder)
     (folder / "images/Sample-Brochure_image4.jpg").write_bytes(b"\x89PNG broken")
-    return "mmdocrag", "picture broken"
+    return "mmdocrag", "Sample-Brochure_image4.jpg"
 
 
 def plant_empty_answer(folder):
     mini.evqa(folder, [mini.evqa_row(answer="")])
-    return "evqa", "empty answer"
+    return "evqa", "test.csv:2"
 
 
 def plant_empty_question(folder):
     mini.viquae(folder, [mini.viquae_row(input=" ")])
-    return "viquae", "empty question"
+    return "viquae", "validation.jsonl:1"
 
 
 def plant_duplicate_id(folder):
     mini.mrag(folder, {"test-0.parquet": [mini.mrag_row(), mini.mrag_row()]})
-    return "mrag", "duplicate id"
+    return "mrag", "test-0.parquet:1"
 
 
 def plant_lost_gold(folder):
     mini.evqa(folder, [mini.evqa_row(wikipedia_url=mini.WIKI + "Nowhere")])
-    return "evqa", "gold not found"
+    return "evqa", "Nowhere"
 
 
 def plant_torn_row(folder):
     mini.viquae(folder)
     (folder / "validation.jsonl").write_text('{"id": "x", ')
-    return "viquae", "unreadable row"
+    return "viquae", "validation.jsonl:1"
 
 
 def plant_cut_base(folder):
     mini.evqa(folder)
     text = (folder / "encyclopedic_kb_wiki.json").read_text()
     (folder / "encyclopedic_kb_wiki.json").write_text(text[:-30])
-    return "evqa", "file damaged"
+    return "evqa", "encyclopedic_kb_wiki.json"
 
 
 def plant_absent_base(folder):
     mini.infoseek(folder)
     (folder / "infoseek_val_withkb.jsonl").unlink()
-    return "infoseek", "file missing"
+    return "infoseek", "infoseek_val_withkb.jsonl"
 
 
 @pytest.mark.parametrize(
     "plant", [f for n, f in sorted(globals().items()) if n.startswith("plant_")]
 )
 def test_check_finds_each_planted_defect(plant, tmp_path, capsys):
-    name, kind = plant(tmp_path)
-    report = checked(name, tmp_path)
-    assert report.problems.get(kind), report.problems
-    assert main(["sources", "check", name, str(tmp_path), "--no-published-pins"]) == 1
+    name, item = plant(tmp_path)
+    assert any(item in line for line in checked(name, tmp_path).findings)
+    assert main(["sources", "check", f"{name}:{tmp_path}", "--no-published-pins"]) == 1
     said = capsys.readouterr()
-    assert kind in said.out
+    assert item in said.out
     assert "would change a benchmark" in said.err
 
 
@@ -112,7 +155,7 @@ def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
     row = {"question": "Which?", "answers": ["x"], "gold": [{"id": "g", "text": "Text."}]}
     mini.lines(tmp_path / "q.jsonl", [row | {"id": "1"}, row | {"id": "2", "question": "which?"}])
     report = checked("generic", tmp_path)
-    assert report.findings == ("q.jsonl:2 (2): same question and images as 1",)
+    assert report.findings == ("q.jsonl:2 (2): the question and images of another sample: 1",)
 
     class Other:
         name, root, problems = "other", tmp_path, Problems()
@@ -128,7 +171,7 @@ def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
 
     assert check(Other()).findings == (
         "document a: two documents have this id",
-        "1: gold g is not in the knowledge base",
+        "gold (1): not in the knowledge base: g",
     )
     assert check(Other(), limit=1).findings == ()
 
@@ -176,8 +219,8 @@ def test_check_asks_what_a_build_asks(tmp_path):
             documents=True,
             for_release=True,
         )
-    by_build = {line.split(": ", 1)[1] for line in refused.value.problems}
-    by_check = {line.replace("a build refuses it: ", "") for line in report.findings}
+    by_build = {line.split(": ", 1)[1].replace(": mine:", ": ") for line in refused.value.problems}
+    by_check = {line.replace(" (a build refuses it)", "") for line in report.findings}
     assert by_build == by_check | {"q.jsonl:5 (none): it has no gold evidence"}
     assert len(by_check) == 3
     assert report.named["unanswerable"] == ("none",)
@@ -205,9 +248,7 @@ def test_check_names_what_it_counts(tmp_path, capsys):
         tmp_path / "q.jsonl",
         [row | {"id": f"u{n:02}", "gold": [], "ok": "false"} for n in range(30)],
     )
-    assert (
-        main(["sources", "check", "generic", str(tmp_path)]) == 1
-    )  # thirty times the same question
+    assert main(["sources", "check", f"generic:{tmp_path}"]) == 1  # thirty times the same question
     out = capsys.readouterr().out
     assert "unanswerable: u00, u01, u02, u03, u04, u05, u06, u07, and 22 more" in out
     assert "unusable     30 of them" in out
@@ -253,14 +294,13 @@ def test_rows_are_counted_by_the_kind_of_file(name, file, rows, tmp_path):
 
 def test_pins_of_a_folder_and_of_the_card(tmp_path, capsys):
     mini.simpleqa(tmp_path)
-    assert main(["sources", "check", "simpleqa", str(tmp_path)]) == 1
+    assert main(["sources", "check", f"simpleqa:{tmp_path}"]) == 1
     assert "expected rows 4326, found 2" in capsys.readouterr().out
     pins = mini.put(tmp_path / "pins.yaml", "- {file: simple_qa_test_set.csv, rows: 2}\n")
     args = [
         "sources",
         "check",
-        "simpleqa",
-        str(tmp_path),
+        f"simpleqa:{tmp_path}",
         "--no-published-pins",
         "--pins",
         str(pins),
@@ -292,8 +332,7 @@ def test_list_show_check_as_json(tmp_path, capsys):
             [
                 "sources",
                 "check",
-                "webqa",
-                str(tmp_path),
+                f"webqa:{tmp_path}",
                 "--no-published-pins",
                 "--json",
                 "--limit",
@@ -310,9 +349,9 @@ def test_list_show_check_as_json(tmp_path, capsys):
     ("words", "code", "said"),
     [
         (["show", "infosek"], 2, "did you mean 'infoseek'?"),
-        (["check", "webqa", "nowhere"], 2, "no folder 'nowhere'"),
-        (["check", "webqa", ".", "--set", "split"], 2, "expected KEY=VALUE"),
-        (["check", "webqa", ".", "--set", "problems=x"], 2, "no option problems"),
+        (["check", "webqa:nowhere"], 2, "no folder 'nowhere'"),
+        (["check", "webqa:.?split"], 2, "option 'split' has no value"),
+        (["check", "webqa:.?problems=x"], 2, "option 'problems' is not known"),
     ],
 )
 def test_wrong_use_is_one_line(words, code, said, tmp_path, capsys, monkeypatch):
@@ -391,7 +430,7 @@ def test_a_stranger_adds_a_source_by_the_page(strangers_package):
     shown = demur(strangers_package, "sources", "show", "birds")
     assert "Birds of the garden" in shown.stdout
     data = str(strangers_package / "data")
-    found = demur(strangers_package, "sources", "check", "birds", data, "--json")
+    found = demur(strangers_package, "sources", "check", f"birds:{data}", "--json")
     report = json.loads(found.stdout)
     assert (found.returncode, report["samples"], report["documents"], report["findings"]) == (
         0,
@@ -403,7 +442,7 @@ def test_a_stranger_adds_a_source_by_the_page(strangers_package):
         strangers_package,
         "pool",
         "build",
-        f"birds={data}",
+        f"birds:{data}",
         "--out",
         str(strangers_package / "pool"),
         "--json",
@@ -411,7 +450,7 @@ def test_a_stranger_adds_a_source_by_the_page(strangers_package):
     assert pooled.returncode == 0, pooled.stderr
     assert json.loads(pooled.stdout)["samples"] == 2
     (strangers_package / "data/oak.png").unlink()
-    broken = demur(strangers_package, "sources", "check", "birds", data)
+    broken = demur(strangers_package, "sources", "check", f"birds:{data}")
     assert broken.returncode == 1
     assert "birds.jsonl:2 (b2)" in broken.stdout
 
@@ -419,25 +458,58 @@ def test_a_stranger_adds_a_source_by_the_page(strangers_package):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("webqa=/data/webqa", ("webqa", Path("/data/webqa"))),
-        ("evqa=kb", ("evqa", Path("kb"))),  # evqa and beir are corpora's readers too
-        ("mmmu=set?split=dev", ("mmmu", Path("set?split=dev"))),
-        ("demur_birds:Birds=data=2", ("demur_birds:Birds", Path("data=2"))),
-        ("wbqa=data", ("wbqa", Path("data"))),  # open_source names the nearest
-        ("atlas", ("atlas", None)),
+        ("webqa:/data/webqa", ("webqa", Path("/data/webqa"), {})),
+        ("evqa:kb", ("evqa", Path("kb"), {})),
+        ("mmmu:set?split=dev", ("mmmu", Path("set"), {"split": "dev"})),
+        ("mmmu:a?b", ("mmmu", Path("a?b"), {})),  # exists
+        ("stub_source:Birds:data=2", ("stub_source:Birds", Path("data=2"), {})),
+        ("wbqa:data", None),
+        ("atlas", ("atlas", None, {})),
         ("handbook", None),
-        ("evqa:kb.zip?images=map.csv", None),
         ("parquet:a=b.parquet", None),
+        ("jsonl:a:b", None),
         ("runs/lr=2/release", None),
         ("x=1", None),  # exists
     ],
 )
 def test_what_names_a_source_is_the_same_everywhere(tmp_path, monkeypatch, text, named):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "x=1").mkdir()
+    for name in ("x=1", "a?b"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "stub_source.py").write_text("class Birds:\n    def __init__(self, folder): ...\n")
+    monkeypatch.syspath_prepend(tmp_path)
     assert source_named(text) == named
 
 
 def test_a_source_without_its_folder_is_refused():
-    with pytest.raises(UsageError, match="no folder after webqa="):
-        source_named("webqa=")
+    for text in ("webqa:", "webqa:?split=val"):
+        with pytest.raises(UsageError, match="no folder after webqa:"):
+            source_named(text)
+
+
+@pytest.mark.parametrize("verb", ["check", "pool", "index", "mine", "run"])
+def test_the_old_writing_of_a_source_is_refused_with_the_new(verb, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    old = f"webqa={mini.webqa(tmp_path / 'w')}"
+    words = {
+        "check": ["sources", "check", old],
+        "pool": ["pool", "build", old, "--out", "out"],
+        "index": ["index", "build", old, "--out", "out"],
+        "mine": ["mine", old, "--index", "i", "--out", "out"],
+        "run": ["run", old, "--system", "reader"],
+    }[verb]
+    assert main(words) == 2
+    assert f"write webqa:{tmp_path / 'w'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["check", "pool", "index", "run"])
+def test_a_source_is_written_in_one_way(verb, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = f"webqa:{mini.webqa(tmp_path / 'w')}?split=val"
+    words = {
+        "check": ["sources", "check", text, "--no-published-pins"],
+        "pool": ["pool", "build", text, "--out", "out"],
+        "index": ["index", "build", text, "--encoder", "curation_world:quick", "--out", "out"],
+        "run": ["run", text, "--system", "reader", "--plan"],
+    }[verb]
+    assert main(words) == 0, capsys.readouterr().err

@@ -1,5 +1,6 @@
 """The field map: every file kind, inline and referred evidence, and Atlas unchanged."""
 
+import base64
 import csv
 import json
 
@@ -9,10 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from demur.answers.choices import right_labels
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
+from demur.corpora import NOT_DOWNLOADED
 from demur.curation.sources import DEFECT, open_source
 from demur.curation.sources.atlas import Atlas
 from demur.sample import atlas
@@ -126,8 +129,62 @@ def test_a_datasets_repository_on_disk(tmp_path):
     (sample,) = source.samples()
     assert not problems.lines
     assert sample.gold[0].text == "Body one."
-    assert sample.images[0].uri.startswith("images-from-datasets/")
+    assert sample.images[0].uri.startswith("images-from-cells/")
     assert digest(read_image(sample.images[0], source.root)) == digest(mini.png(1))
+
+
+TEXT = base64.b64encode(mini.png(1)).decode()
+PICTURES = {
+    "a data URI": f"data:image/png;base64,{TEXT}",
+    "base64": TEXT,
+    "base64 in lines": "\n".join(TEXT[i : i + 76] for i in range(0, len(TEXT), 76)),
+    "an object with base64": {"bytes": TEXT, "path": None},
+    "an object with a data URI": {"bytes": f"data:image/png;base64,{TEXT}"},
+    "an object with a path": {"bytes": None, "path": "p.png"},
+}
+
+
+@pytest.mark.parametrize("file", ["q.jsonl", "q.csv", "q.parquet"])
+@pytest.mark.parametrize("form", PICTURES)
+def test_a_picture_in_a_cell_is_read_in_every_form_that_tables_have(tmp_path, file, form):
+    row = ROW | {"pic": PICTURES[form]}
+    folder = folder_with(tmp_path, file)
+    if file == "q.parquet":
+        pq.write_table(pa.Table.from_pylist([row]), folder / file)
+    elif file == "q.jsonl":
+        mini.lines(folder / file, [row])
+    else:
+        with (folder / file).open("w", newline="") as handle:
+            cells = [v if isinstance(v, str) else json.dumps(v) for v in row.values()]
+            csv.writer(handle).writerows([row, cells])
+        if isinstance(row["pic"], dict) and "path" in row["pic"]:  # null is no word of Python's
+            return
+    problems = Problems()
+    source = open_source("generic", folder, problems)
+    (sample,) = source.samples()
+    assert not problems.lines
+    assert read_image(sample.images[0], source.root) == mini.png(1)
+
+
+@pytest.mark.parametrize(
+    ("cell", "status"),
+    [
+        ("https://example.org/p.png", "not downloaded"),
+        ({"bytes": None, "path": "s3://bucket/p.png"}, "not downloaded"),
+        ({"url": "http://example.org/p.png"}, "not downloaded"),
+        ("x" * 3000, "missing"),
+        ("../p.png", "missing"),
+        ({"bytes": "no base64!"}, "unreadable"),
+        ({"size": 3}, "unreadable"),
+    ],
+)
+def test_a_picture_that_cannot_be_had_is_named_with_its_reason(tmp_path, cell, status):
+    folder = folder_with(tmp_path, "q.jsonl")
+    mini.lines(folder / "q.jsonl", [ROW | {"pic": cell}])
+    (sample,) = open_source("generic", folder, Problems()).samples()
+    assert sample.attributes[DEFECT].startswith(f"query image {status}: ")
+    if status == "not downloaded":
+        assert NOT_DOWNLOADED in sample.attributes[DEFECT]
 
 
 def test_inline_evidence_nested_fields_and_options(tmp_path):
@@ -335,26 +392,26 @@ def wrongly_mapped(folder, fields, **documents):
 )
 def test_a_field_that_no_row_has_is_a_finding(tmp_path, fields, documents, said, capsys):
     wrongly_mapped(tmp_path, fields, **documents)
-    assert main(["sources", "check", "generic", str(tmp_path)]) == 1
+    assert main(["sources", "check", f"generic:{tmp_path}"]) == 1
     out = capsys.readouterr().out
     assert f"demur-map.yaml: {said}" in out
-    assert "wrong field map" in out
 
 
 def test_a_right_map_has_no_finding_and_tells_what_it_leaves_alone(tmp_path, capsys):
     wrongly_mapped(tmp_path, {"gold": "gold_text"})
-    assert main(["sources", "check", "generic", str(tmp_path)]) == 0
+    assert main(["sources", "check", f"generic:{tmp_path}"]) == 0
     out = capsys.readouterr().out
     assert "1  fields of the rows that samples of the map does not use: pic" in out
     assert "4  rows without answer_kind, read as answers of the kind 'string'" in out
 
 
-def test_a_wrong_map_is_told_before_what_it_spoils_and_by_a_limited_reading_too(tmp_path, capsys):
+def test_a_wrong_map_is_told_in_place_of_what_it_spoils_and_by_a_limited_reading_too(
+    tmp_path, capsys
+):
     wrongly_mapped(tmp_path, {"gold": "gold_text", "answers": "answer"})
-    assert main(["sources", "check", "generic", str(tmp_path), "--limit", "2", "--json"]) == 1
-    first, *others = json.loads(capsys.readouterr().out)["findings"]
+    assert main(["sources", "check", f"generic:{tmp_path}", "--limit", "2", "--json"]) == 1
+    (first,) = json.loads(capsys.readouterr().out)["findings"]
     assert first.startswith("demur-map.yaml: samples.fields.answers: answer: none of the 4 rows")
-    assert len(others) >= 2
 
 
 def test_a_field_that_only_late_rows_have_is_no_finding(tmp_path, capsys, monkeypatch):
@@ -364,7 +421,7 @@ def test_a_field_that_only_late_rows_have_is_no_finding(tmp_path, capsys, monkey
     rows[-1]["kind"] = "late"
     mini.lines(tmp_path / "q.jsonl", rows)
     for limit in ((), ("--limit", "3")):
-        assert main(["sources", "check", "generic", str(tmp_path), *limit]) == 0
+        assert main(["sources", "check", f"generic:{tmp_path}", *limit]) == 0
         assert "none of the" not in capsys.readouterr().out
 
 
@@ -440,6 +497,101 @@ def test_gold_that_no_document_has_is_a_defect(tmp_path):
     assert len(problems) == 1
 
 
+def read_row(tmp_path, **changes):
+    """(the sample or None, its problems) of one row of `ROW` with these changes."""
+    folder, problems = folder_with(tmp_path, "q.jsonl"), Problems()
+    text = (folder / "demur-map.yaml").read_text()
+    (folder / "demur-map.yaml").write_text(
+        text.replace("question: q", "question: q, choices: c").replace('{any: "|", all: "&", ', "{")
+    )
+    mini.lines(folder / "q.jsonl", [ROW | {"a": "x", "c": None} | changes])
+    samples = list(open_source("generic", folder, problems).samples())
+    return (samples or [None])[0], problems.lines
+
+
+@pytest.mark.parametrize(
+    ("answers", "accepted"),
+    [
+        ({"text": ["Po", "the Po"], "answer_start": [3, 9]}, [("Po",), ("the Po",)]),
+        ([{"text": "Po", "answer_start": 3}], [("Po",)]),
+        ({"value": "Po", "aliases": ["Po", "Padus"], "type": "x"}, [("Po",), ("Padus",)]),
+        (["Po", None, 7, 7.5], [("Po",), ("7",), ("7.5",)]),
+        ([["Po", "Ob"]], [("Po", "Ob")]),
+    ],
+)
+def test_answers_in_the_forms_of_squad_and_triviaqa(tmp_path, answers, accepted):
+    sample, problems = read_row(tmp_path, a=answers)
+    assert not problems
+    assert list(sample.answers.accepted) == accepted
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("a", [{"name": "Po"}]),
+        ("a", {"answer": "Po"}),
+        ("a", [["Po", {"text": "Ob"}]]),
+        ("a", True),
+        ("q", ["Which?", "Why?"]),
+        ("q", {"stem": "Which?"}),
+        ("doc", [["d1"]]),
+        ("id", {"$oid": "1"}),
+        ("c", {"label": ["A", "B"], "text": ["one"], "n": 1}),
+        ("c", [{"key": "A", "value": "x"}]),
+        ("c", ["x", None]),
+    ],
+)
+def test_an_object_or_list_where_a_text_belongs_is_refused_by_name(tmp_path, field, value):
+    sample, problems = read_row(tmp_path, **{field: value})
+    assert sample is None
+    (problem,) = problems
+    assert field in problem
+    assert " - " in problem  # and says what to do
+    assert "{'" not in problem
+
+
+def test_passages_that_are_lists_are_refused_by_name(tmp_path):
+    folder, problems = folder_with(tmp_path, "q.jsonl"), Problems()
+    mini.lines(folder / "docs.jsonl", [{"id": "d1", "name": "N", "body": ["One.", "Two."]}])
+    assert not list(open_source("generic", folder, problems).documents())
+    assert problems.lines[0].startswith("docs.jsonl:1 (d1): 'body' holds a list of 2")
+
+
+ARC = {"label": ["1", "2"], "text": ["red", "blue"]}
+
+
+@pytest.mark.parametrize(
+    ("choices", "answer", "label"),
+    [
+        (["red", "blue"], "B", "B"),
+        (["red", "blue"], "Blue", "B"),
+        (["red", "blue"], 1, "B"),
+        (["red", "blue"], 0, "A"),
+        (["red", "blue"], "1", "B"),
+        (["7", "8", "9"], "8", "B"),
+        (["0", "1"], 1, "B"),
+        (ARC, "2", "2"),
+        (ARC, 2, "2"),
+        ([{"label": "x", "text": "red"}, {"label": "y", "text": "blue"}], "y", "y"),
+        ({"p": "red", "q": "blue"}, "blue", "q"),
+        ('["red", "blue"]', "blue", "B"),
+        (["red", "blue"], 2, None),
+        (["red", "blue"], "green", None),
+        (["red", "blue"], ["red", "green"], None),
+        (["1", "2", "3", "4"], 2, None),  # a position or a text?
+        (ARC, "3", None),
+    ],
+)
+def test_the_gold_of_a_choice_names_an_option_or_is_refused(tmp_path, choices, answer, label):
+    sample, problems = read_row(tmp_path, c=choices, a=answer)
+    if label is None:
+        assert sample is None
+        assert len(problems) == 1
+    else:
+        assert not problems
+        assert right_labels(sample.answers) == {label}
+
+
 TABLE_MAP = """
 name: table
 samples:
@@ -469,7 +621,7 @@ def test_cells_of_a_table_are_numbers_choices_or_empty(tmp_path, number, choices
         table.writerows(
             [
                 ["id", "q", "a", "g", "n", "c", "photo"],
-                ["1", "How many?", "A", "d1", number, choices, ""],
+                ["1", "How many?", "red", "d1", number, choices, ""],
             ]
         )
     source = open_source("generic", tmp_path)

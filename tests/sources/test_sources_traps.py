@@ -6,13 +6,14 @@ import tarfile
 import mini_sources as mini
 import pytest
 
+from demur.core.cells import literal
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Modality
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.corpora.lineage import document_of, page_of
 from demur.curation.sources import DEFECT, open_source
-from demur.curation.sources.native import literal, unquoted
+from demur.curation.sources.native import unquoted
 
 
 def read(name, folder, **options):
@@ -684,7 +685,7 @@ def test_beir_judgements_that_lack_a_field_are_named(tmp_path):
 def test_beir_without_answers_says_what_to_do(tmp_path):
     _, samples, problems = read("beir", mini.beir(tmp_path), answers="answers")
     assert not samples
-    assert "--set answers=FIELD" in only(problems.lines)
+    assert "beir:FOLDER?answers=FIELD" in only(problems.lines)
 
 
 @pytest.mark.parametrize("value", [5, True, "x"])
@@ -703,3 +704,107 @@ def test_a_number_where_a_list_belongs_is_that_rows_problem(tmp_path, value):
         source, _, problems = read(name, tmp_path / name)
         list(source.documents())
         assert problems.lines or name == "viquae"  # its gold is found by the entity
+
+
+def edited(path, change):
+    """Rewrite a JSON Lines file with every row changed."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    mini.lines(path, [change(row) or row for row in rows])
+
+
+ESCAPED = "the AT&amp;T &amp;lt;b&amp;gt; tower of x?a=1&copy=2"
+DECODED = "the AT&T &lt;b&gt; tower of x?a=1&copy=2"
+
+
+def escaped_infoseek(folder):
+    mini.infoseek(folder)
+    edited(
+        folder / "infoseek_val.jsonl",
+        lambda row: row.update(question=ESCAPED, answer=[ESCAPED], answer_eval=[ESCAPED]),
+    )
+
+
+def escaped_evqa(folder):
+    row = mini.evqa_row(question=ESCAPED, answer=ESCAPED, question_type="templated")
+    mini.evqa(folder, [row | {"evidence": ESCAPED}])
+
+
+def escaped_webqa(folder):
+    rows = mini.webqa_rows()
+    for row in rows.values():
+        row.update(Q=ESCAPED, A=[ESCAPED])
+        for fact in row["txt_posFacts"]:
+            fact["fact"] = ESCAPED
+    mini.webqa(folder, rows)
+
+
+def escaped_mmdocrag(folder):
+    row = mini.mmdocrag_row(question=ESCAPED, answer_short=ESCAPED, gold_quotes=["text1"])
+    row["text_quotes"][0]["text"] = ESCAPED
+    mini.mmdocrag(folder, [row])
+
+
+@pytest.mark.parametrize("write", [escaped_infoseek, escaped_evqa, escaped_webqa, escaped_mmdocrag])
+def test_entities_of_native_texts_are_decoded_once(write, tmp_path):
+    write(tmp_path)
+    source, samples, _ = read(write.__name__.removeprefix("escaped_"), tmp_path)
+    texts = [document.text for document in source.documents() if document.text]
+    for sample in samples.values():
+        if sample.split == "dev_20":
+            continue
+        assert sample.question == DECODED
+        assert sample.answers.accepted[0][0] == DECODED
+        texts += [e.text for e in sample.gold if e.text]
+    assert not any("&amp;" in text for text in texts)
+    assert DECODED in texts or write is escaped_infoseek
+
+
+@pytest.mark.parametrize("span", [["108", "132.0"], [108, "132"], "[108, 132]", ["108", 132, 140]])
+def test_a_range_of_texts_is_a_range(span, tmp_path):
+    mini.infoseek(tmp_path)
+    edited(tmp_path / "infoseek_val.jsonl", lambda row: row.update(answer_eval=[{"range": span}]))
+    _, samples, problems = read("infoseek", tmp_path)
+    assert not problems.lines
+    assert {sample.answers.number for sample in samples.values()} == {(108.0, 132.0)}
+
+
+@pytest.mark.parametrize("span", [["a", "b"], [1], [True, 2], ["nan", 1], None])
+def test_what_is_no_range_is_refused(span, tmp_path):
+    mini.infoseek(tmp_path)
+    edited(tmp_path / "infoseek_val.jsonl", lambda row: row.update(answer_eval=[{"range": span}]))
+    _, samples, problems = read("infoseek", tmp_path)
+    assert not samples
+    assert len(problems) == 4
+
+
+@pytest.mark.parametrize("of_questions", ["Café_(x)", "Caf%C3%A9_%28x%29", "Cafe\u0301%20(x)"])
+@pytest.mark.parametrize("of_base", ["Café_(x)", "Caf%C3%A9_(x)", "Caf%c3%a9_%28x%29"])
+def test_urls_that_are_escaped_differently_are_one_page(of_questions, of_base, tmp_path):
+    mini.evqa(tmp_path, [mini.evqa_row(wikipedia_url=mini.WIKI + of_questions)])
+    base = tmp_path / "encyclopedic_kb_wiki.json"
+    base.write_text(base.read_text().replace(mini.WIKI + "Fictia_alba", mini.WIKI + of_base))
+    source, samples, problems = read("evqa", tmp_path)
+    assert not problems.lines
+    assert {e.id for e in only(list(samples.values())).gold} <= {d.id for d in source.documents()}
+
+
+def test_nulls_in_lists_are_nothing(tmp_path):
+    mini.infoseek(tmp_path / "infoseek")
+    (tmp_path / "infoseek/infoseek_val_qtype.jsonl").unlink()
+    edited(
+        tmp_path / "infoseek/infoseek_val.jsonl",
+        lambda row: row.update(answer=[None, "x"], answer_eval=[None, "x"]),
+    )
+    rows = mini.webqa_rows()
+    for row in rows.values():
+        row["A"] = [None, "x"]
+        row["txt_posFacts"].append(None)
+    mini.webqa(tmp_path / "webqa", rows)
+    quoted = mini.mmdocrag_row(answer_short=["x", None], gold_quotes=["image1", None])
+    quoted["text_quotes"].append(None)
+    mini.mmdocrag(tmp_path / "mmdocrag", [quoted])
+    for name in ("infoseek", "webqa", "mmdocrag"):
+        _, samples, problems = read(name, tmp_path / name)
+        assert not problems.lines, name
+        found = {s.answers.accepted for s in samples.values() if s.split != "dev_20"}
+        assert found == {(("x",),)}, name

@@ -250,7 +250,7 @@ def made(tmp_path_factory):
     """An InfoSeek folder and its index, made by the user's own command."""
     folder = tmp_path_factory.mktemp("made")
     native.infoseek(folder / "infoseek")
-    demur("index", "build", f"infoseek={folder / 'infoseek'}", *CUT, *BY, "--out", folder / "mine")
+    demur("index", "build", f"infoseek:{folder / 'infoseek'}", *CUT, *BY, "--out", folder / "mine")
     return folder
 
 
@@ -320,7 +320,7 @@ def test_an_index_that_does_not_fit_is_told_and_never_replaced(made):
         made, "foreign", code=2, sources=[{"name": "viquae", "path": "viquae"}], index="mine"
     )
     assert "this is not an index of viquae alone: it has no gold of 10 samples" in told
-    demur("index", "build", f"infoseek={made / 'infoseek'}", *BY[:2], "--out", made / "old/index")
+    demur("index", "build", f"infoseek:{made / 'infoseek'}", *BY[:2], "--out", made / "old/index")
     assert "this folder is an index itself" in build(made, "old", code=2)
     assert files(made / "mine") == before
 
@@ -340,7 +340,7 @@ def test_a_builds_own_index_is_replaced_when_the_recipe_changes(made):
 def test_what_demur_mine_wrote_can_be_built_from(made):
     demur(
         "mine",
-        f"infoseek={made / 'infoseek'}",
+        f"infoseek:{made / 'infoseek'}",
         "--index",
         made / "mine",
         *BY,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import recount
 from strategies import Images, tiny_release
-from test_walks import called, options
+from test_walks import called, written
 from test_walks import demur as command
 
 import demur
@@ -198,8 +198,7 @@ def test_wrong_answers_to_a_sources_own_questions_are_counted_as_made_up(source,
     told = json.loads(
         command(
             "run",
-            f"{source}={tmp_path / source}",
-            *options(source),
+            written(source, tmp_path / source),
             "--system",
             "python:native_miniatures:by_heart",
             "--scenarios",

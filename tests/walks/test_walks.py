@@ -76,13 +76,10 @@ def demur(*words: object, code: int = 0) -> str:
     return out.getvalue()
 
 
-def options(source: str, prefix: str = "") -> list[str]:
-    """A source's options as words of a command."""
-    return [
-        word
-        for key, value in native.OPTIONS.get(source, {}).items()
-        for word in ("--set", f"{prefix}{key}={value}")
-    ]
+def written(source: str, folder: object) -> str:
+    """A source with its folder and options, as commands take it."""
+    options = "&".join(f"{key}={value}" for key, value in native.OPTIONS.get(source, {}).items())
+    return f"{source}:{folder}" + (f"?{options}" if options else "")
 
 
 def called(source: str) -> str:
@@ -134,10 +131,8 @@ def walk(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         asked, bases[called(source)] = recount.READERS[source](
             native.BUILDERS[source](folder / source, 12, 6 if name == "six" else 8)
         )
-        questions |= {
-            q.id: q
-            for q in (q._replace(id=f"{source}:{q.id}") if name == "six" else q for q in asked)
-        }
+        named = (q._replace(id=f"{called(source)}:{q.id}") for q in asked)
+        questions |= {q.id: q for q in named}
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe(name)))
     demur("build", folder / "recipe.yaml", "--out", folder / "out")
     release = Release.open(folder / "out/release")
@@ -162,16 +157,14 @@ def test_the_files_are_sound_and_become_a_pool_an_index_and_distractors(walk):
             demur(
                 "sources",
                 "check",
-                source,
-                walk.folder / source,
+                written(source, walk.folder / source),
                 "--no-published-pins",
                 "--json",
-                *options(source),
             )
         )
         assert found["samples"] == len(recount.READERS[source](walk.folder / source)[0])
     pool, index = walk.folder / "pool", walk.folder / "index"
-    folders = [f"{source}={walk.folder / source}" for source in walk.sources]
+    folders = [written(source, walk.folder / source) for source in walk.sources]
     demur(
         "pool",
         "build",
@@ -179,7 +172,6 @@ def test_the_files_are_sound_and_become_a_pool_an_index_and_distractors(walk):
         "--documents",
         "--out",
         pool,
-        *(word for source in walk.sources for word in options(source, f"{source}.")),
     )
     assert len((pool / "samples.jsonl").read_text().splitlines()) == len(walk.questions)
     if len(walk.sources) > 1:

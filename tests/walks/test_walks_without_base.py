@@ -20,12 +20,14 @@ ASKED = {
 def test_its_figures_are_those_counted_again(source, tmp_path):
     questions = recount.WITHOUT_BASE[source](native.BUILDERS[source](tmp_path / "native"))
     found = json.loads(
-        demur("sources", "check", source, tmp_path / "native", "--no-published-pins", "--json")
+        demur(
+            "sources", "check", f"{source}:{tmp_path / 'native'}", "--no-published-pins", "--json"
+        )
     )
     assert found["samples"] == len(questions)
     demur(
         "run",
-        f"{source}={tmp_path / 'native'}",
+        f"{source}:{tmp_path / 'native'}",
         "--system",
         *ASKED.values(),
         "--out",

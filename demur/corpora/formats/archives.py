@@ -21,22 +21,18 @@ SMALL = 1 << 30
 
 
 def inside(folder: Path, name: str) -> Path:
-    """``folder / name``, if that stays in the folder.
+    """``folder / name`` for a name written in data, if that stays in the folder.
+
+    A link in the folder is its owner's, and followed: the hub's cache and pictures on another disk are laid out so.
 
     Raises:
-        DataError: the name is absolute, climbs out with ``..``, or leads out through a link.
+        DataError: the name is absolute, or climbs out with ``..``.
     """
-    path = folder / PurePosixPath(name.replace("\\", "/"))
-    if (
-        not name
-        or "\0" in name
-        or not _stays_inside(name)
-        or not path.resolve().is_relative_to(folder.resolve())
-    ):
+    if not name or "\0" in name or not _stays_inside(name):
         raise DataError(
             f"the path {name!r} leads out of its folder", item=folder, cure="mend the data file"
         )
-    return path
+    return folder / PurePosixPath(name.replace("\\", "/"))
 
 
 def archive_uris(archive: Path, prefix: str) -> dict[str, str]:
@@ -100,6 +96,12 @@ def unpack(archive: Path, folder: Path, problems: Problems) -> int:
     def put(name: str, source: IO[bytes]) -> None:
         nonlocal room
         target = inside(folder, name)
+        if not target.resolve().is_relative_to(
+            folder.resolve()
+        ):  # an archive writes through no link
+            raise DataError(
+                f"the path {name!r} leads out of its folder", item=folder, cure="unpack elsewhere"
+            )
         with storage_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as out:

@@ -60,8 +60,8 @@ class DocsRelease(NamedTuple):
     passages: int
     proposed: int
     """Passages that were proposed as gold."""
-    drops: Mapping[str, int]
-    """Reason of dropped questions -> how many."""
+    drops: Mapping[str, Mapping[str, str]]
+    """Reason -> the questions that it dropped: id -> text."""
     kinds: Mapping[str, int]
     """Kind of question -> how many are in the release (or would be): ``answered``, ``gold alone``, ``unanswerable``."""
 
@@ -163,6 +163,10 @@ def from_docs(
             for i, s in outcomes.items()
             if s is not None and s.why
         ]
+        texts = {question.id: question.text for question in asked.asked}
+        left_out: dict[str, dict[str, str]] = {}
+        for drop in drops:
+            left_out.setdefault(drop.reason, {})[drop.sample] = texts[drop.sample]
         samples = [s.sample for s in outcomes.values() if s is not None and s.sample is not None]
         result = DocsRelease(
             None,
@@ -172,13 +176,13 @@ def from_docs(
             len(whole),
             len(passages),
             proposed,
-            dict(Counter(d.reason for d in drops)),
+            left_out,
             dict(Counter(_kind_of(s) for s in samples)),
         )
         if waiting:
             return result
         if not samples:
-            why = "; ".join(f"{reason} ({n})" for reason, n in result.drops.items())
+            why = "; ".join(f"{reason} ({len(those)})" for reason, those in result.drops.items())
             raise UsageError(
                 f"all {len(asked.asked)} questions are dropped: {why}",
                 item=str(questions),

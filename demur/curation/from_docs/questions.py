@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.answers import normalise
+from demur.core.cells import answer_texts, is_empty, listed
 from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
 from demur.core.text import list_written
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
-from demur.curation.sources.native import is_empty, truth
+from demur.curation.sources.native import truth
 from demur.judge.base import COLUMNS
 
 USUAL = {
@@ -147,7 +148,7 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
     answerable = truth(cells["answerable"], "answerable")
     if answerable is None and (no := truth(cells["unanswerable"], "unanswerable")) is not None:
         answerable = not no
-    answers, gold = _texts(cells["answers"]), _texts(cells["gold"])
+    answers, gold = _texts(cells["answers"], "answers"), _texts(cells["gold"], "gold")
     if answerable is False and gold:
         raise ValueError(f"it is unanswerable, but {gold[0]} is its gold: remove one of them")
     return Question(
@@ -162,21 +163,15 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
     )
 
 
-def _texts(cell: Any) -> tuple[str, ...]:
-    """The texts of a cell: a list, or a text with `SEPARATOR` between them."""
+def _texts(cell: Any, name: str) -> tuple[str, ...]:
+    """The texts of a cell: a list, a text with `SEPARATOR` between them, or objects with a text or an id."""
     cell = list_written(cell)
-    if isinstance(cell, dict):  # SQuAD's {"text": [...], "answer_start": [...]}
-        cell = cell.get("text")
-    given = (
-        cell
-        if isinstance(cell, list | tuple)
-        else str(cell if cell is not None else "").split(SEPARATOR)
-    )
-    texts = (
-        str(item.get("text") or item.get("id") or "") if isinstance(item, dict) else str(item)
-        for item in given
-    )
-    return tuple(dict.fromkeys(t.strip() for t in texts if not is_empty(t)))
+    cells = cell.split(SEPARATOR) if isinstance(cell, str) else listed(cell)
+    named = [
+        item["id"] if isinstance(item, dict) and "id" in item and "text" not in item else item
+        for item in cells
+    ]
+    return tuple(text for text in dict.fromkeys(answer_texts(named, name)) if not is_empty(text))
 
 
 def _id_of(text: str) -> str:

@@ -29,7 +29,7 @@ from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import modes_of, supported_options
 from demur.curation.mining.training import Format, rows_of
 from demur.curation.pool import MINED, Pool
-from demur.curation.sources import open_source, source_named
+from demur.curation.sources import NamedSource, source_named
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
@@ -37,36 +37,18 @@ if TYPE_CHECKING:
 
 
 class Samples(NamedTuple):
-    """Samples by name: a pool folder, ``SOURCE=FOLDER``, or the name of a source that ships with demur."""
+    """Samples by name: a pool folder, or a source (`demur.curation.sources.NamedSource`)."""
 
     text: str
-    options: Mapping[str, str] = {}
-    """Options of a source."""
 
     @property
-    def source(self) -> str:
-        """The name of the source; "" of a pool."""
-        return (source_named(self.text) or ("",))[0]
-
-    @property
-    def folder(self) -> Path | None:
-        """Their folder; None if they ship with demur."""
-        named = source_named(self.text)
-        return named[1] if named else Path(self.text)
+    def source(self) -> NamedSource | None:
+        """The source; None of a pool."""
+        return source_named(self.text)
 
     def open(self) -> Any:
-        """Open the source or pool at its beginning.
-
-        Raises:
-            UsageError: a pool has no options.
-        """
-        if self.source:
-            return open_source(self.source, self.folder, options=dict(self.options))
-        if self.options:
-            raise UsageError(
-                "--set for a pool, which has no options", item=self.text, cure="leave it out"
-            )
-        return Pool(Path(self.text))
+        """Open the source or pool at its beginning."""
+        return self.source.open() if self.source else Pool(Path(self.text))
 
     def pages(self, text: str) -> dict[str, int]:
         """``10,evqa=5`` as {"": 10, "evqa": 5}.
@@ -95,8 +77,9 @@ class Samples(NamedTuple):
 
     def about(self) -> dict[str, Any]:
         """The samples' origin, from which a build can use the folder (`demur.curation.pool.read`)."""
-        folder = self.folder and str(self.folder.resolve())
-        return {"source": self.source, "folder": folder, "options": dict(self.options)}
+        name, folder, options = self.source or NamedSource("", Path(self.text))
+        place = folder and str(folder.resolve())
+        return {"source": name, "folder": place, "options": dict(options)}
 
 
 class MinedFolder(NamedTuple):
@@ -143,6 +126,7 @@ def mine_folder(
         UsageError: the index has none of the wanted kinds, or ``out`` is the folder of the samples.
         BadInput: rows that are not samples, all of them.
     """
+    origin = samples.about()  # a wrong name is refused before the index is read
     pages = pages or {}
     modes_of(options)  # raises for a wrong mode
     searcher = open_searcher(index, encoder, text_encoder, engine)
@@ -158,7 +142,7 @@ def mine_folder(
             "--probes for an index without inverted lists", item=index, cure="leave it out"
         )
     source = samples.open()
-    if out.resolve() in (source.root.resolve(), samples.folder and samples.folder.resolve()):
+    if out.resolve() == source.root.resolve():
         raise UsageError(
             "the samples are read from this folder", item=out, cure="choose another --out"
         )
@@ -229,7 +213,7 @@ def mine_folder(
             if not mined.negatives:
                 short.append(sample.id)
     summary = {
-        "from": samples.about(),
+        "from": origin,
         "index": searcher.id,
         "gold": dict(sorted(gold.items())),
         "samples": total,

@@ -83,8 +83,7 @@ def build(
             duplicates with conflicting answers are reported and kept.
         documents: also write the knowledge bases.
         limit: at most so many samples (and documents) per source.
-        for_release: write a pool to build a release from. Images are not copied; ids of a single source get no prefix;
-            a source may occur several times with other options over one folder; samples that no release can hold
+        for_release: write a pool to build a release from. Images are not copied; a source may occur several times with other options over one folder; samples that no release can hold
             (`demur.corpora.leaks.unfit_reason`) are left out as bad ones; duplicates are looked for later, among the
             sampled ones.
 
@@ -113,7 +112,6 @@ def build(
     images = Linked(out) if for_release else Copied(out)
     writer = _Writer(
         images,
-        prefixed=not for_release or len(sources) > 1,
         fit_only=for_release,
         finder=None if for_release else DuplicateFinder(),
         drop_duplicates=drop_duplicates,
@@ -199,7 +197,6 @@ class _Writer:
     """Turns the records of sources into lines of the pool, and counts."""
 
     images: Images
-    prefixed: bool
     fit_only: bool
     """Leave out what no release can hold."""
     finder: DuplicateFinder | None
@@ -272,11 +269,10 @@ class _Writer:
 
     def lost_rows(self, source: str) -> Iterator[LeftOut]:
         """Rows of sample files that no sample could be made of, by id, or by place if another row has the id."""
-        prefix = f"{source}:" if self.prefixed else ""
         for place, row in self._rows.get(source, {}).items():
             if place.rpartition(":")[0] in self._files[source] or not self._files[source]:
                 own = row.sample and self._sample_ids.add(f"{source}:{row.sample}")
-                yield row.model_copy(update={"sample": f"{prefix}{row.sample if own else place}"})
+                yield row.model_copy(update={"sample": f"{source}:{row.sample if own else place}"})
 
     def _is_duplicate(self, sample: Sample) -> bool:
         if self.finder is None:
@@ -335,7 +331,7 @@ class _Writer:
         part.noted, part.counted = len(theirs.lines), theirs.more
 
     def _prefix(self, source: Source) -> str:
-        return f"{source.name}:" if self.prefixed else ""
+        return f"{source.name}:"
 
     def _pooled(self, sample: Sample, source: Source) -> Sample:
         prefix = self._prefix(source)

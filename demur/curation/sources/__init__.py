@@ -6,10 +6,13 @@ registered in the entry-point group ``demur.sources``; ``docs/adding-a-source.md
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, cast
 
+from demur.core import spec
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.plugins import find, names
 from demur.core.records import Document, Sample
@@ -48,22 +51,64 @@ class Source(Protocol):
         ...
 
 
-def source_named(text: str) -> tuple[str, Path | None] | None:
-    """What ``NAME=FOLDER``, or just the name of a source, names: (name, folder or None).
+class NamedSource(NamedTuple):
+    """A source as everything takes it: ``NAME``, ``NAME:FOLDER`` or ``NAME:FOLDER?option=value&option=value``."""
 
-    The name is registered or ``module:Class``; None for a path (what exists is one, whatever its name) and for the
-    ``READER:PATH`` of a corpus.
+    name: str
+    """Registered, or ``module:Class``."""
+    folder: Path | None = None
+    """None for one that ships with demur."""
+    options: Mapping[str, str] = MappingProxyType({})
+
+    def open(self, problems: Problems | None = None) -> Source:
+        """As `open_source`."""
+        return open_source(self.name, self.folder, problems, self.options)
+
+
+_OF_A_MODULE = re.compile(r"([A-Za-z_][\w.]*:[A-Za-z_]\w*):(.*)", re.DOTALL)
+
+
+def source_named(text: str) -> NamedSource | None:
+    """The source that a text names; None for a path (what exists is one, whatever its name) and for any other text.
 
     Raises:
-        UsageError: there is nothing after the equals sign.
+        UsageError: there is no folder after the colon, a wrong option, or ``NAME=FOLDER``, which is written otherwise.
     """
-    name, equals, folder = text.partition("=")
-    of_corpus = name.partition(":")[0] in READERS and ":" in name
-    if of_corpus or set(name) & set("/\\?") or Path(text.partition("?")[0]).exists():
+    if Path(text.partition("?")[0]).exists():
         return None
-    if equals and not folder:
-        raise UsageError(f"no folder after {text}", cure="write NAME=FOLDER")
-    return (name, Path(folder) if equals else None) if equals or name in names("sources") else None
+    known = names("sources")
+    name, colon, rest = text.partition(":")
+    own = _OF_A_MODULE.fullmatch(text) if name not in {*known, *READERS} else None
+    if own is not None:
+        name, rest = own.groups()
+    name, _, tail = (name, "", "") if colon else name.partition("?")
+    if name.partition("=")[0] in known and "=" in name:
+        name, _, rest = text.partition("=")
+        raise UsageError(f"NAME=FOLDER does not name a source: {text}", cure=f"write {name}:{rest}")
+    if name not in known and own is None:
+        return None
+    if colon and not rest.partition("?")[0]:
+        raise UsageError(f"no folder after {text}", cure="write NAME:FOLDER")
+    options: Mapping[str, str] = {}
+    folder = rest
+    if not Path(rest).exists() or tail:
+        parts = options_of(find("sources", name)[0])
+        meanings = {key: f"{default or 'TEXT'}" for key, default in parts.items()}
+        folder, options = spec.named(name, rest or f"?{tail}", meanings)
+    return NamedSource(name, Path(folder) if colon else None, options)
+
+
+def source_at(text: str) -> NamedSource:
+    """As `source_named`, where nothing but a source can stand.
+
+    Raises:
+        UnknownPart: it names none.
+    """
+    if source := source_named(text):
+        return source
+    name = text.partition(":")[0].partition("?")[0]
+    find("sources", name)  # names the nearest
+    return NamedSource(name)
 
 
 def open_source(

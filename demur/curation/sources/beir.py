@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import accepted_forms, cell_text, pick
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
 from demur.corpora import beir
 from demur.corpora.formats import Lookup, first_existing, json_lines, open_bytes
-from demur.curation.sources.native import NativeSource, pick
+from demur.curation.sources.native import NativeSource
 
 
 class Beir(NativeSource):
@@ -34,6 +35,7 @@ class Beir(NativeSource):
     """
 
     name = "beir"
+    escaped = False
 
     def __init__(
         self,
@@ -82,9 +84,8 @@ class Beir(NativeSource):
         if answers is None:
             raise DataError(
                 f"no answer under {self.answers!r}: BEIR judges documents, not answers",
-                cure="add the answers to queries.jsonl and name their field with --set answers=FIELD",
+                cure="add the answers to queries.jsonl and name their field: beir:FOLDER?answers=FIELD",
             )
-        forms = answers if isinstance(answers, list) else [answers]
         gold: list[Evidence] = []
         lacks: list[str] = []
         for document_id in sorted(d for d, score in scores.items() if score > 0):
@@ -101,9 +102,11 @@ class Beir(NativeSource):
             place,
             id_,
             row,
-            question=str(row.get("text") or ""),
-            answers=AnswerSpec(accepted=tuple((str(form),) for form in forms)),
-            images=[self.images.file(str(row["image"]))] if row.get("image") else (),
+            question=cell_text(row.get("text"), "text"),
+            answers=AnswerSpec(accepted=tuple(accepted_forms(answers, self.answers))),
+            images=[self.images.cell(row["image"], "image", in_place=False)]
+            if row.get("image")
+            else (),
             gold=gold,
             lacks=lacks,
             split=self.split,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from demur.answers import normalise
+from demur.core.errors import by_cause
 from demur.core.records import Evidence, ImageRef, Modality, Record, Sample
 from demur.core.store import digest
 from demur.corpora.formats import Seen
@@ -18,25 +18,6 @@ from demur.corpora.lineage import document_of
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.cards import Pin, mismatches
-from demur.curation.sources.field_map import MAP
-
-KINDS = (
-    ("refused by a build", r"a build refuses it"),
-    ("wrong field map", rf"^{MAP}: "),
-    ("picture missing", r"(image|picture)\b.*\bmissing|No such file"),
-    (
-        "picture broken",
-        r"(image|picture)\b.*(unreadable|cannot be read|not an image|is empty)|not an image",
-    ),
-    ("duplicate id", r"stands in an earlier row"),
-    ("empty answer", r"no answer|answer is empty|accepted answer|answer_short is an empty"),
-    ("empty question", r"question is empty|'(question|Q|input|problem)' holds"),
-    ("gold not found", r"gold .*missing|no document has the gold id|gold document"),
-    ("file missing", r"not in the folder"),
-    ("file damaged", r"cut off or damaged|not JSON from here on|not readable as Parquet"),
-    ("unreadable row", r"not a JSON|not a CSV|UTF-8|expected .* fields|expected a"),
-)
-"""Kind of a problem, pattern of its line; the first match counts."""
 
 NAMED = 20
 """Ids listed for each count of samples."""
@@ -78,12 +59,11 @@ class Checked(Record):
     """Distinct pictures, all decoded."""
     defective: int
     """Samples yielded with a ``defect``."""
-    problems: dict[str, int]
-    """Problems by kind."""
     findings: tuple[str, ...]
-    """Problems and everything else that would silently change a benchmark; empty for a sound source."""
+    """Problems and everything else that would silently change a benchmark, one for each cause
+    (`demur.core.errors.by_cause`); empty for a sound source."""
     untold: int = 0
-    """Problems after the first thousand, which are neither findings nor counted by kind."""
+    """Problems after the first thousand, which are not among the findings."""
     notes: dict[str, int]
     """Harmless peculiarities, counted."""
     named: dict[str, tuple[str, ...]]
@@ -154,11 +134,11 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         )
         if key in answers_of:
             findings.append(
-                f"{sample.source_ref} ({sample.id}): same question and images as {answers_of[key]}"
+                f"{sample.source_ref} ({sample.id}): the question and images of another sample: {answers_of[key]}"
             )
         answers_of.setdefault(key, sample.id)
         refused = "" if DEFECT in sample.attributes else unfit_reason(sample, image_hashes)
-        line = f"{sample.source_ref} ({sample.id}): a build refuses it: {refused}"
+        line = f"{sample.source_ref} ({sample.id}): {refused} (a build refuses it)"
         if refused and sample.gold:
             findings.append(line)
         elif refused and not sample.answerable:
@@ -170,7 +150,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             -samples,
         )  # the number of the sample parts equal ids
         (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (*rank, sample))
-    if not samples:
+    if not samples and not len(source.problems):
         findings.append("no sample could be read")
     documents, seen = _documents(source, wanted, findings, limit)
     images |= seen
@@ -194,8 +174,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         documents=documents,
         images=len(images),
         defective=counted["defective"],
-        problems=dict(Counter(map(kind_of, (*problems, *findings))).most_common()),
-        findings=tuple(problems + findings + mismatches(Path(source.root), pins)),
+        findings=tuple(by_cause(problems + findings) + mismatches(Path(source.root), pins)),
         untold=source.problems.more,
         notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
         named={what: tuple(ids) for what, ids in named.items()},
@@ -227,15 +206,8 @@ def _documents(
     if number and limit is None:
         for evidence, (of, sample) in missing.items():
             if of not in ids:
-                findings.append(f"{sample}: gold {evidence} is not in the knowledge base")
+                findings.append(f"gold ({sample}): not in the knowledge base: {evidence}")
     return number, images
-
-
-def kind_of(line: str) -> str:
-    """Kind of a problem, for the table of counts."""
-    return next(
-        (kind for kind, pattern in KINDS if re.search(pattern, line, re.IGNORECASE)), "other"
-    )
 
 
 def pictures(sample: Sample) -> Iterator[ImageRef]:

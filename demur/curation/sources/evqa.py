@@ -10,6 +10,7 @@ landmark photographs as ``landmarks/{train,index,test}/0/0/a/00ab12cd34ef5678.jp
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from demur.curation.sources.native import (
     chosen,
     first_there,
     one_of,
+    readable,
     shown,
     text_of,
 )
@@ -99,7 +101,7 @@ class EncyclopedicVQA(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
-        yield from evqa.documents(
+        documents = evqa.documents(
             self._pages(),
             self.problems,
             self.notes,
@@ -107,6 +109,7 @@ class EncyclopedicVQA(NativeSource):
             picture=self.picture,
             optional_pictures=True,
         )
+        yield from map(readable, documents)
 
     def _pictures(self) -> dict[str, str]:
         path = self.root / "kb_images.jsonl"
@@ -131,13 +134,11 @@ class EncyclopedicVQA(NativeSource):
         quiet = Problems()
         for split in self.splits:
             for _, row in csv_rows(self.need(f"{split}.csv"), quiet, required=REQUIRED):
-                urls.update(
-                    each for url in _parts(row["wikipedia_url"]) for each in (url, unquote(url))
-                )
+                urls.update(map(page_key, _parts(row["wikipedia_url"])))
                 if row["dataset_name"] == "inaturalist":
                     ids.update(image_ids(row))
         names = self._names(ids)
-        pages = Lookup(((url, row) for _, url, row in self._pages()), urls)
+        pages = Lookup(((page_key(url), [url, row]) for _, url, row in self._pages()), urls)
         if pages.repeated:
             self.notes[evqa.REPEATED] += pages.repeated
         for place, id_, (split, row) in self._rows():
@@ -207,8 +208,7 @@ class EncyclopedicVQA(NativeSource):
         lacks: list[str] = []
         urls, sections = _parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
         for hop, stated_url in enumerate(urls):
-            url = stated_url if pages.get(stated_url) else unquote(stated_url)
-            page = pages.get(url)
+            url, page = pages.get(page_key(stated_url)) or ("", None)
             if not isinstance(page, dict):
                 lacks.append(f"gold page missing: {stated_url or 'no URL'}")
                 continue
@@ -279,6 +279,15 @@ class EncyclopedicVQA(NativeSource):
 def _evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
     document = Document(id=id_, page=url, title=title, text=text, licence="CC-BY-SA")
     return Evidence.of(document, Role.GOLD, level=level)
+
+
+def page_key(url: str) -> str:
+    """A URL as the key of its page: questions and knowledge base may escape it differently.
+
+    >>> page_key("https://en.wikipedia.org/wiki/Caf%C3%A9_au%20lait")
+    'https://en.wikipedia.org/wiki/Café_au_lait'
+    """
+    return unicodedata.normalize("NFC", unquote(url)).replace(" ", "_")
 
 
 def _parts(field: str) -> list[str]:

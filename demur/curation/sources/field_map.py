@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from demur.core.cells import pick
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.records import Record
 from demur.core.store import parsed_yaml, read_text
-from demur.curation.sources.native import pick
 
 MAP = "demur-map.yaml"
 

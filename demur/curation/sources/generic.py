@@ -19,13 +19,24 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from demur.core.cells import (
+    Options,
+    accepted_forms,
+    cell_text,
+    is_empty,
+    listed,
+    literal,
+    options_in,
+    pick,
+    without_positions,
+)
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Modality, Role, Sample
-from demur.core.store import Problems, digest, write_atomic
+from demur.core.store import Problems, digest
 from demur.core.untrusted import Choice, check
 from demur.corpora.formats import Lookup, dataset_rows, in_numeric_order, inside, table_rows
 from demur.curation.sources.field_map import (
@@ -40,10 +51,6 @@ from demur.curation.sources.field_map import (
 from demur.curation.sources.native import (
     Found,
     NativeSource,
-    is_empty,
-    listed,
-    literal,
-    pick,
     truth,
 )
 
@@ -71,10 +78,12 @@ class Generic(NativeSource):
         map: the map file; ``demur-map.yaml`` in the folder when empty.
 
     Evidence fields hold ids of documents, or objects with ``id, title, text, image``, or, where the map names no
-    documents, the text itself. Image bytes from a `datasets` repository are put into ``images-from-datasets/``.
+    documents, the text itself. Image bytes from a `datasets` repository, and base64, are put into
+    ``images-from-cells/``.
     """
 
     name = "generic"
+    escaped = False
     _map: ClassVar[FieldMap | None] = None
     """The map of a subclass, which reads one dataset."""
 
@@ -138,39 +147,42 @@ class Generic(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """Documents of every part of the map, in its order."""
-        self._check_map()
-        yield from self.records(self._document_rows(), self._document)
+        if self._fits:
+            yield from self.records(self._document_rows(), self._document)
 
-    def _check_map(self) -> None:
-        """Note fields that the map names and no row has, and fields of the rows that the map does not use.
+    @cached_property
+    def _fits(self) -> bool:
+        """Whether each field that the map names is in some row; notes those that are not, and fields that it leaves.
 
-        A wrong name spoils every row, so this comes before them: it reads each part until every field was found, but
-        at least `LOOKED_AT` rows.
+        A wrong name spoils every row, so nothing is read then: what the rows lack by it would be told for each of them.
+        Each part is read until every field was met, but at least `LOOKED_AT` rows.
         """
-        if self._map_is_checked:
-            return
-        self._map_is_checked = True
+        if self._map is not None:
+            return True
         parts: list[Used] = [Used(self.map.samples, "samples")]
         parts += [
             Used(part, f"documents[{number}]") for number, part in enumerate(self.map.documents)
         ]
+        fits = True
         for used in parts:
             for row in self._rows(used.part, Problems()):
                 used.saw(row.value)
                 if used.complete and used.rows >= LOOKED_AT:
                     break
             for line in used.missing():
+                fits = False
                 self.problems.note(line)
             if names := used.unused():
                 listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
                 self.notes[
                     f"fields of the rows that {used.place} of the map does not use: {listing}"
                 ] = len(names)
+        return fits
 
     def _document_rows(self) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
         for part in self.map.documents:
             for row in self._rows(part, self.problems):
-                yield row.place, _text(row, part.fields.id), (part, row)
+                yield row.place, _id(pick(row.value, part.fields.id)), (part, row)
 
     def _document(self, place: str, id_: str, part: DocumentsPart, row: _Row) -> Document:
         fields = part.fields
@@ -196,16 +208,17 @@ class Generic(NativeSource):
 
     def samples(self) -> Iterator[Sample]:
         """Rows in the order of the map's files."""
+        if not self._fits:
+            return
         fields = self.map.samples.fields
         wanted: set[str] = set()
         if self.map.documents:
             for row in self._rows(self.map.samples, Problems()):
                 named = _several(row, (*_names(fields.gold), *_names(fields.negatives)))
-                wanted.update(str(value) for value in named if isinstance(value, str | int))
-        self._check_map()
+                wanted.update(_id(value) for value in named)
         documents = Lookup(self._found(wanted), wanted)
         rows = (
-            (row.place, _text(row, fields.id), (row, documents))
+            (row.place, _id(pick(row.value, fields.id)), (row, documents))
             for row in self._rows(self.map.samples, self.problems)
         )
         gold_texts = Counter[bool]()
@@ -264,31 +277,33 @@ class Generic(NativeSource):
 
     def _answers(self, row: _Row) -> AnswerSpec:
         fields, how = self.map.samples.fields, self.map.samples.answers
-        items = listed(pick(row.value, fields.answers))
+        cell = pick(row.value, fields.answers)
+        forms = accepted_forms(cell, fields.answers)
         if how.any:
-            items = [piece for item in items for piece in str(item).split(how.any)]
+            forms = [(piece,) for form in forms for part in form for piece in part.split(how.any)]
         if how.all:
-            items = [item if isinstance(item, list) else str(item).split(how.all) for item in items]
-        forms = [
-            tuple(str(part).strip() for part in (item if isinstance(item, list) else [item]))
-            for item in items
-        ]
+            forms = [
+                tuple(piece for part in form for piece in part.split(how.all)) for form in forms
+            ]
+        accepted = tuple(tuple(map(str.strip, form)) for form in forms)
+        options = (
+            options_in(pick(row.value, fields.choices), fields.choices)
+            if fields.choices
+            else Options()
+        )
         span = _span(row, fields.number)
         kind: Any = _text(row, fields.answer_kind)
-        shown = _choices(row, fields.choices)
-        several: Literal["parts", "string"] = (
-            "parts" if any(len(form) > 1 for form in forms) else "string"
-        )
         if not kind:
-            kind = "choice" if shown else "number" if span else several
+            several = "parts" if any(len(form) > 1 for form in accepted) else "string"
+            kind = "choice" if options.pairs else "number" if span else several
             self.notes[f"rows without answer_kind, read as answers of the kind {kind!r}"] += 1
         return AnswerSpec(
             kind=kind,
-            accepted=tuple(forms),
+            accepted=without_positions(accepted, cell, options, fields.answers),
             canonical=_text(row, fields.canonical),
             number=span,
             unit=_text(row, fields.unit),
-            choices=shown,
+            choices=options.pairs,
             rule=how.rule,
         )
 
@@ -301,35 +316,38 @@ class Generic(NativeSource):
         lacks: list[str],
     ) -> list[Evidence]:
         found: list[Evidence] = []
+        where = ", ".join(_names(names))
         for value in _several(row, _names(names)):
             if isinstance(value, dict):
-                image = self.images.file(str(value["image"])) if value.get("image") else None
+                picture = value.get("image")
+                image = self.images.cell(picture, "image", in_place=False) if picture else None
                 if image is not None and image.ref is None:
                     lacks.append(f"{role} picture {image.status}: {image.name}")
                     continue
-                text = str(value["text"]) if value.get("text") else None
+                texts = {
+                    key: cell_text(value.get(key), f"{where}.{key}")
+                    for key in ("id", "title", "text", "document", "page", "licence")
+                }
+                text = texts["text"] or None
                 content = text or (image.ref.sha256 if image and image.ref else "")
                 if not content:
-                    lacks.append(f"{role} evidence is empty: {value.get('id')}")
+                    lacks.append(f"{role} evidence is empty: {texts['id']}")
                     continue
                 document = Document(
-                    id=str(value.get("id") or digest([str(value.get("title") or ""), content], 16)),
-                    title=str(value.get("title") or ""),
-                    text=text,
                     image=image.ref if image else None,
-                    **{
-                        name: str(value.get(name) or "") for name in ("document", "page", "licence")
-                    },
+                    **texts
+                    | {"text": text, "id": texts["id"] or digest([texts["title"], content], 16)},
                 )
                 found.append(Evidence.of(document, role))
             elif self.map.documents:
-                stored = documents.get(str(value))
+                id_ = cell_text(value, where)
+                stored = documents.get(id_)
                 if stored is None:
-                    lacks.append(f"{role} document missing: {value}")
+                    lacks.append(f"{role} document missing: {id_}")
                 else:
                     found.append(Evidence.of(Document.model_validate(stored), role))
             else:
-                text = str(value)
+                text = cell_text(value, where)
                 found.append(
                     Evidence(
                         id=digest(text.encode(), 16),
@@ -344,29 +362,18 @@ class Generic(NativeSource):
     # --- images ---
 
     def _images(self, row: _Row, name: str) -> list[Found]:
-        """Images of a field, which holds a path, a struct of bytes and path, or a list of these."""
-        value = pick(row.value, name) if name else None
+        """Images of a field, which holds one in any form (`demur.core.uris.picture_in`), or a list of these."""
+        value = literal(pick(row.value, name)) if name else None
         cells = value if isinstance(value, list) else [value]
         listed = isinstance(value, list)
         return [
-            self._image(row, f"{name}/{i}" if listed else name, cell)
+            self.images.cell(
+                cell, row.uri(place) if row.uri else place, in_place=row.uri is not None
+            )
             for i, cell in enumerate(cells)
             if not is_empty(cell)
+            for place in [f"{name}/{i}" if listed else name]
         ]
-
-    def _image(self, row: _Row, at: str, cell: Any) -> Found:
-        if isinstance(cell, str):
-            return self.images.file(cell)
-        data = cell.get("bytes") if isinstance(cell, dict) else cell
-        if not isinstance(data, bytes):
-            path = cell.get("path") if isinstance(cell, dict) else None
-            return self.images.file(str(path)) if path else Found(at, None, "missing")
-        if row.uri is not None:
-            return self.images.at(row.uri(at), data=data)
-        path = self.root / "images-from-datasets" / digest(data)
-        if not path.is_file():
-            write_atomic(path, data)
-        return self.images.at(path.relative_to(self.root).as_posix(), data=data)
 
 
 # --- fields --------------------------------------------------------------------------------------
@@ -376,9 +383,13 @@ def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) and names else tuple(names)
 
 
+def _id(value: Any) -> str:
+    """An id as text; "" for what none is, so that its row is refused."""
+    return "" if isinstance(value, list | dict) else cell_text(value, "id")
+
+
 def _text(row: _Row, name: str) -> str:
-    value = pick(row.value, name) if name else None
-    return "" if value is None else str(value)
+    return cell_text(pick(row.value, name), name) if name else ""
 
 
 def _span(row: _Row, name: str) -> tuple[float, float] | None:
@@ -396,22 +407,8 @@ def _span(row: _Row, name: str) -> tuple[float, float] | None:
     return low, high
 
 
-def _choices(row: _Row, name: str) -> tuple[tuple[str, str], ...]:
-    """(label, text) of each choice: a list gets the letters from A on, a mapping has its own labels."""
-    value = literal(pick(row.value, name)) if name else None
-    if isinstance(value, dict):
-        return tuple((str(label), str(text)) for label, text in value.items())
-    if is_empty(value):
-        return ()
-    if not isinstance(value, list | tuple):
-        raise DataError(
-            f"{name} holds {value!r}", cure="write a list of choices, such as ['red', 'blue']"
-        )
-    return tuple((chr(ord("A") + i), str(text)) for i, text in enumerate(value))
-
-
 def _several(row: _Row, names: tuple[str, ...]) -> list[Any]:
-    return [item for name in names for item in listed(pick(row.value, name))]
+    return [item for name in names for item in listed(pick(row.value, name)) if not is_empty(item)]
 
 
 def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:

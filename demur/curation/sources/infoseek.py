@@ -12,16 +12,25 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from demur.core.cells import answer_texts, listed
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Sample
 from demur.core.store import Problems
 from demur.corpora import wiki6m
 from demur.corpora.formats import Lookup, csv_rows, first_existing, json_lines
-from demur.curation.sources.native import Found, NativeSource, chosen, first_there, text_of
+from demur.curation.sources.native import (
+    Found,
+    NativeSource,
+    chosen,
+    first_there,
+    readable,
+    text_of,
+)
 from demur.curation.sources.passages import gold_of, paragraphs
 
 
@@ -54,7 +63,8 @@ class InfoSeek(NativeSource):
         """Wiki6M, one document per article."""
         if self._wiki is not None:
             rows = json_lines(self._wiki, self.problems)
-            yield from wiki6m.documents(rows, self.problems, self.notes, source=self.name)
+            articles = wiki6m.documents(rows, self.problems, self.notes, source=self.name)
+            yield from map(readable, articles)
 
     # --- questions ---
 
@@ -205,23 +215,12 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
         DataError: no answer, or a range that is not two numbers.
     """
     shown = row.get("answer")
-    shown_list = shown if isinstance(shown, list) else [shown]
-    forms = [str(form).strip() for form in shown_list if form is not None and str(form).strip()]
+    forms = [form for form in answer_texts(shown, "answer") if form]
     graded = row.get("answer_eval")
     if isinstance(graded, list) and len(graded) == 1 and isinstance(graded[0], dict):
         graded = graded[0]
     if isinstance(graded, dict) and "range" in graded:
-        span = graded["range"]
-        if (
-            not isinstance(span, list)
-            or len(span) < 2
-            or not all(_is_number(end) for end in span[:2])
-        ):
-            raise DataError(
-                f"answer_eval.range is {span!r}, expected two numbers",
-                cure="mend the row or leave it out",
-            )
-        low, high = float(span[0]), float(span[1])
+        low, high = _ends(graded["range"])
         given = graded.get("wikidata")
         given = given[0] if isinstance(given, list) and given else given
         canonical = forms[0] if forms else str(given if given is not None else (low + high) / 2)
@@ -237,9 +236,8 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
             f"a numerical question without a range: answer_eval is {graded!r}",
             cure="leave the row out",
         )
-    accepted = (
-        [str(form) for form in graded if str(form).strip()] if isinstance(graded, list) else []
-    )
+    graded_forms = answer_texts(graded, "answer_eval") if isinstance(graded, list) else []
+    accepted = [form for form in graded_forms if form]
     return AnswerSpec(
         kind="date" if kind == "time" else "string",
         accepted=tuple((form,) for form in (accepted or forms)),
@@ -248,5 +246,12 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _ends(span: Any) -> tuple[float, float]:
+    """The first two numbers of a range; each, and the range itself, may be written as text."""
+    with suppress(TypeError, ValueError, OverflowError):
+        low, high = (float(end) for end in listed(span)[:2] if not isinstance(end, bool))
+        if math.isfinite(low) and math.isfinite(high):
+            return low, high
+    raise DataError(
+        f"answer_eval.range is {span!r}, expected two numbers", cure="mend the row or leave it out"
+    )

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import accepted_forms, answer_texts, literal
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
@@ -19,8 +20,9 @@ from demur.curation.sources.native import (
     Found,
     NativeSource,
     chosen,
-    literal,
+    items,
     one_of,
+    readable,
     shown,
     text_of,
 )
@@ -65,7 +67,7 @@ class MMDocRAG(NativeSource):
             for document, _ in self.make(place, id_, partial(self._quotes, row)) or ():
                 if document is not None and document.id not in seen:
                     seen.add(document.id)
-                    yield document
+                    yield readable(document)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; topic = domain, cluster = document."""
@@ -81,7 +83,7 @@ class MMDocRAG(NativeSource):
     def _sample(self, place: str, id_: str, row: dict[str, Any]) -> Sample:
         if "messages" in row:
             raise DataError("a chat transcript, not a question row", cure="leave train.jsonl out")
-        gold_ids = {str(quote) for quote in row["gold_quotes"]}
+        gold_ids = {str(quote) for quote in items(row["gold_quotes"])}
         gold: list[Evidence] = []
         others: list[Evidence] = []
         lacks: list[str] = []
@@ -133,7 +135,7 @@ class MMDocRAG(NativeSource):
         """(document, quote id) of every quote in order; (None, ``quote id`` and what is wrong) for an unusable one."""
         found: list[tuple[Document | None, str]] = []
         name = str(row.get("doc_name") or "")
-        for quote in row.get("text_quotes") or []:
+        for quote in items(row.get("text_quotes")):
             text = str(quote.get("text") or "").strip()
             quote_id = str(quote["quote_id"])
             if not text:
@@ -141,7 +143,7 @@ class MMDocRAG(NativeSource):
                 continue
             title = f"{name}, page {quote.get('page_id')}"
             found.append((self._document(name, text, title, text=text), quote_id))
-        for quote in row.get("img_quotes") or []:
+        for quote in items(row.get("img_quotes")):
             quote_id, path = str(quote["quote_id"]), str(quote.get("img_path") or "")
             image = self._image(path)
             if image.ref is None:
@@ -177,10 +179,8 @@ def answer_spec(answer: Any) -> AnswerSpec:
     """``answer_short``; a list, written out or as text (``"['46','27']"``), means parts that are all required."""
     value = literal(answer)
     if isinstance(value, list | tuple):
-        parts = tuple(str(part) for part in value)
+        parts = tuple(answer_texts(value, "answer_short"))
         if not parts:
             raise DataError("answer_short is an empty list", cure="leave the row out")
         return AnswerSpec(kind="parts", accepted=(parts,), rule="mmdocrag")
-    return AnswerSpec(
-        accepted=((str(answer).strip(),),) if answer is not None else (), rule="mmdocrag"
-    )
+    return AnswerSpec(accepted=tuple(accepted_forms([answer], "answer_short")), rule="mmdocrag")

@@ -14,10 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import answer_texts, literal
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import inside, json_rows
-from demur.curation.sources.native import NativeSource, literal, one_of, shown, text_of
+from demur.curation.sources.native import NativeSource, one_of, shown, text_of
 from demur.curation.sources.pdf_pages import Rendered
 
 UNANSWERABLE = "Not answerable"
@@ -180,7 +181,9 @@ def answer_spec(row: dict[str, Any]) -> tuple[AnswerSpec, bool]:
     value = literal(answer)
     if form == "List" and isinstance(value, list) and value:
         return AnswerSpec(
-            kind="parts", accepted=(tuple(str(v) for v in value),), rule="mmlongbench"
+            kind="parts",
+            accepted=(tuple(answer_texts(value, "answer")),),
+            rule="mmlongbench",
         ), True
     if form in ("Int", "Float"):
         try:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import accepted_forms, listed, options_in
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order, parquet_rows
-from demur.curation.sources.native import NativeSource, chosen, listed, shown, text_of
+from demur.curation.sources.native import NativeSource, chosen, shown, text_of
 
 IMAGES = tuple(f"image_{n}" for n in range(1, 8))
 
@@ -100,16 +101,19 @@ def answer_spec(row: dict[str, Any]) -> AnswerSpec:
     Raises:
         DataError: the letter names no option.
     """
-    options = [str(option) for option in listed(row.get("options"))]
-    forms = [str(form) for form in listed(row.get("answer"))]
-    if not options:
-        return AnswerSpec(accepted=tuple((form,) for form in forms if form.strip()), rule="mmmu")
-    choices = tuple((chr(ord("A") + i), option) for i, option in enumerate(options))
-    letter = forms[0].strip() if forms else ""
+    choices = (
+        options_in(row.get("options") or None, "options").pairs
+        if listed(row.get("options"))
+        else ()
+    )
+    forms = accepted_forms(row.get("answer"), "answer")
+    if not choices:
+        return AnswerSpec(accepted=tuple(form for form in forms if all(form)), rule="mmmu")
+    letter = forms[0][0] if forms else ""
     text = dict(choices).get(letter)
     if text is None:
         raise DataError(
-            f"the answer {letter!r} names none of {len(options)} options", cure="leave the row out"
+            f"the answer {letter!r} names none of {len(choices)} options", cure="leave the row out"
         )
     return AnswerSpec(
         kind="choice",

@@ -6,21 +6,22 @@ Layout of the folder: ``data/test-*.parquet`` (or the Parquet files directly in 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import listed
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Role, Sample
 from demur.core.store import Problems, digest
+from demur.corpora.folder import images_below
 from demur.corpora.formats import in_numeric_order, parquet_rows
 from demur.curation.sources.native import (
-    SUFFIXES,
     Found,
     NativeSource,
-    listed,
     one_of,
     shown,
     text_of,
@@ -97,7 +98,7 @@ class MRAGBench(NativeSource):
         seen = set(queries)
         corpus = self.root / "image_corpus"
         if corpus.is_dir():
-            for path in sorted(p for p in corpus.rglob("*") if p.suffix in SUFFIXES):
+            for path in images_below(corpus, self.problems, Counter()):
                 name = path.relative_to(self.root).as_posix()
                 found = self.images.file(name)
                 if "input" in path.name.lower():

@@ -6,20 +6,22 @@ bytes that were never checked.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from demur.answers.choices import no_option
+from demur.core.cells import is_empty, listed
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
 from demur.core.store import Problems
-from demur.core.strict_json import check_depth
-from demur.core.uris import read_uri
-from demur.corpora.formats import Seen, archive_uris, inside
+from demur.core.uris import picture_in, read_uri
+from demur.corpora import NotDownloaded, picture_file
+from demur.corpora.formats import Seen, archive_uris
 from demur.corpora.rows import bad_rows_noted, records
 from demur.curation.sources import DEFECT
 
@@ -35,7 +37,7 @@ class Found(NamedTuple):
     name: str
     ref: ImageRef | None
     status: str
-    """ok | missing | unreadable"""
+    """ok | missing | unreadable | not downloaded"""
 
 
 class Images:
@@ -75,22 +77,36 @@ class Images:
 
     def file(self, relative: str) -> Found:
         """The image at a path below the root; a path that leads out of it counts as missing."""
-        try:
-            path = inside(self.root, relative)
-        except DataError:
-            return Found(relative, None, "missing")
-        if not path.is_file():
-            return Found(relative, None, "missing")
-        return self.at(path.relative_to(self.root).as_posix(), relative)
+        return self.cell(relative, relative, in_place=False)
 
     def stem(self, relative: str) -> Found:
         """The image at a path without its extension."""
         return first_there((self.file(relative + suffix) for suffix in SUFFIXES), relative)
 
-    def cell(self, cell: Any, uri: str) -> Found:
-        """The image in a cell of a table: its bytes, or the struct ``{bytes, path}`` of `datasets`."""
-        data = cell.get("bytes") if isinstance(cell, dict) else cell
-        return self.at(uri, data=data) if isinstance(data, bytes) else Found(uri, None, "missing")
+    def cell(self, cell: Any, name: str, *, in_place: bool = True) -> Found:
+        """The image in a cell of a table, in any form that `demur.core.uris.picture_in` reads.
+
+        Args:
+            cell: as read.
+            name: of the cell, for messages.
+            in_place: the name is the uri that the cell's content can be read from again.
+        """
+        if not cell:
+            return Found(name, None, "missing")
+        try:
+            if in_place and isinstance(content := picture_in(cell), bytes):
+                return self.at(name, data=content)
+            path = picture_file(cell, self.root)
+        except NotDownloaded as error:
+            return Found(f"{error.item} ({error.cure})", None, "not downloaded")
+        except DataError:
+            return Found(name, None, "missing" if isinstance(cell, str) else "unreadable")
+        try:
+            there = path.is_file()
+        except OSError:  # the name is longer than any file's
+            there = False
+        uri = path.relative_to(self.root).as_posix()
+        return self.at(uri, name) if there else Found(uri, None, "missing")
 
 
 def first_there(tries: Iterable[Found], name: str) -> Found:
@@ -126,6 +142,8 @@ class NativeSource:
     name: ClassVar[str]
     licence: ClassVar[str] = ""
     """Of the questions, if the rows do not name one."""
+    escaped: ClassVar[bool] = True
+    """Whether HTML entities in texts are leftovers of the web pages that the publisher read, to be decoded."""
 
     def __init__(self, folder: Path, problems: Problems | None = None) -> None:
         self.root = Path(folder)
@@ -151,15 +169,15 @@ class NativeSource:
         """As `demur.corpora.rows.records`, with the problems and notes of this source."""
         return records(rows, maker, self.problems, self.notes, repeated=repeated)
 
-    def picture(self, relative: str) -> ImageRef:
-        """The image at a path below the folder.
+    def picture(self, cell: Any) -> ImageRef:
+        """The image in a cell: a path below the folder, or content.
 
         Raises:
             DataError: it is missing, cannot be read, or lies outside the folder.
         """
-        found = self.images.file(relative)
+        found = self.images.cell(cell, cell if isinstance(cell, str) else "image", in_place=False)
         if found.ref is None:
-            inside(self.root, relative)
+            picture_file(cell, self.root)
             raise DataError(
                 f"picture {found.status}: {found.name}", cure="fetch it, or leave the row out"
             )
@@ -210,10 +228,15 @@ class NativeSource:
             missing: negatives that are missing or unreadable.
 
         Raises:
-            DataError: the row has no id.
+            DataError: the row has no id, or its answer names none of its options.
         """
         if not id_:
             raise DataError("no id", cure="mend the row or leave it out")
+        if unusable := no_option(answers):
+            raise DataError(unusable, cure="write an option's label or text")
+        if self.escaped:
+            question, answers = unescaped(question), _readable_answers(answers)
+            gold, negatives = map(readable, gold), map(readable, negatives)
         pictures, kept, others = list(images), *self._distinct(gold, negatives)
         lacking = [
             f"query image {image.status}: {image.name}" for image in pictures if image.ref is None
@@ -278,6 +301,38 @@ class NativeSource:
         )
 
 
+_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+
+
+def unescaped(text: str) -> str:
+    """The text with its HTML entities decoded once; an ampersand alone stays.
+
+    >>> unescaped("AT&amp;T &amp;lt; x?a=1&copy=2")
+    'AT&T &lt; x?a=1&copy=2'
+    """
+    return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
+
+
+U = TypeVar("U", Document, Evidence)
+
+
+def readable(item: U) -> U:
+    """A document or a piece of evidence with the entities of its title and text decoded."""
+    if "&" not in f"{item.title}{item.text}":
+        return item
+    text = None if item.text is None else unescaped(item.text)
+    return item.model_copy(update={"title": unescaped(item.title), "text": text})
+
+
+def _readable_answers(answers: AnswerSpec) -> AnswerSpec:
+    accepted = tuple(tuple(map(unescaped, form)) for form in answers.accepted)
+    choices = tuple((label, unescaped(text)) for label, text in answers.choices)
+    canonical = unescaped(answers.canonical)
+    return answers.model_copy(
+        update={"accepted": accepted, "choices": choices, "canonical": canonical}
+    )
+
+
 def chosen(
     source: str, asked: str, known: Sequence[str], unlabelled: Sequence[str] = ()
 ) -> list[str]:
@@ -324,51 +379,12 @@ def shown(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]
     """
     found = {}
     for new, old in (*zip(names, names, strict=True), *renamed.items()):
-        found[new] = ",".join(map(str, listed(row.get(old))))
+        found[new] = ",".join(map(str, items(row.get(old))))
     return found
-
-
-def literal(text: Any) -> Any:
-    """The list that a text such as ``"['a', 'b']"`` writes out; any other value as it is."""
-    if not isinstance(text, str) or not text.lstrip().startswith(("[", "{", "(")):
-        return text
-    outside = _QUOTED.sub("", text)
-    if _NO_VALUE.search(
-        outside
-    ):  # Python's parser goes down its stack with every operator, JSON's with every bracket
-        return text
-    try:
-        check_depth(outside.replace("(", "[").replace(")", "]"))
-        return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, MemoryError):
-        return text
-
-
-_QUOTED = re.compile(r"""[bBuU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
-_NO_VALUE = re.compile(
-    r"[^\s\w,:.()\[\]{}+-]"
-    r"|[-+]\s*+[^\s\d.]|(?<!\d[eE])(?<![\s,:\[({])[-+]|[^\s,:\[({]\s++[-+]"  # a sign that is not a number's
-    r"|\b(?!(?:None|True|False)\b)[^\W\d]"  # a name
-)
-"""Matches text outside quotes that no list of plain values has."""
-
-
-def listed(value: Any) -> list[Any]:
-    """The items of a list, or of a list written as text; any other value is one item, an empty one none."""
-    value = literal(value)
-    return (
-        list(value) if isinstance(value, list | tuple) else [] if value in (None, "") else [value]
-    )
 
 
 _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t"})
 _FALSE = frozenset({"false", "0", "0.0", "no", "n", "f"})
-_NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
-
-
-def is_empty(cell: Any) -> bool:
-    """Whether a cell of a table holds no value: nothing, or a text that means it."""
-    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _NOTHING)
 
 
 def truth(cell: Any, name: str) -> bool | None:
@@ -390,15 +406,9 @@ def truth(cell: Any, name: str) -> bool | None:
     return said in _TRUE
 
 
-def pick(value: Any, name: str, absent: Any = None) -> Any:
-    """A field by its name, or by a path through objects (``output.answer``)."""
-    if isinstance(value, dict) and name in value:
-        return value[name]
-    for step in name.split("."):
-        if not isinstance(value, dict) or step not in value:
-            return absent
-        value = value[step]
-    return value
+def items(value: Any) -> list[Any]:
+    """The items of a list (`demur.core.cells.listed`) that are not null."""
+    return [item for item in listed(value) if item is not None]
 
 
 def unquoted(text: str) -> str:

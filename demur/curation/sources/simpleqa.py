@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from demur.core.cells import listed, literal
 from demur.core.records import AnswerSpec, Sample
 from demur.corpora.formats import csv_rows
-from demur.curation.sources.native import NativeSource, listed, literal, shown, text_of
+from demur.curation.sources.native import NativeSource, shown, text_of
 
 
 class SimpleQA(NativeSource):

@@ -13,13 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import answer_texts, listed
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Sample
 from demur.core.store import Problems
 from demur.core.text import stream_safe
 from demur.corpora import kilt
 from demur.corpora.formats import Lookup, first_existing, json_lines
-from demur.curation.sources.native import Found, NativeSource, chosen, listed, shown, text_of
+from demur.curation.sources.native import Found, NativeSource, chosen, readable, shown, text_of
 from demur.curation.sources.passages import gold_of
 
 PARTS = ("humans_with_faces", "humans_without_faces", "non_humans")
@@ -73,9 +74,10 @@ class ViQuAE(NativeSource):
                 self.notes[f"knowledge base: pictures {found.status}"] += 1
             return found.ref
 
-        yield from kilt.documents(
+        articles = kilt.documents(
             self._articles(), self.problems, self.notes, picture=picture, **self._about
         )
+        yield from map(readable, articles)
 
     # --- questions ---
 
@@ -182,7 +184,7 @@ def answer_spec(row: dict[str, Any]) -> AnswerSpec:
     canonical = ""
     for output in _outputs(row):
         answer = output.get("answer")
-        forms += [str(form) for form in (answer if isinstance(answer, list) else [answer]) if form]
+        forms += answer_texts(answer, "output.answer")
         canonical = canonical or str(output.get("original_answer") or "")
     if canonical and canonical not in forms:
         forms.insert(0, canonical)

@@ -12,12 +12,21 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from demur.core.cells import answer_texts
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.corpora.evqa import PICTURE_LICENCE
 from demur.corpora.formats import LineIndex, Seen, first_existing, json_items
-from demur.curation.sources.native import Found, NativeSource, chosen, text_of, unquoted
+from demur.curation.sources.native import (
+    Found,
+    NativeSource,
+    chosen,
+    items,
+    readable,
+    text_of,
+    unquoted,
+)
 
 MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
 """Reference marks at the beginning of some snippets."""
@@ -56,7 +65,7 @@ class WebQA(NativeSource):
             )
             for document, _ in facts:
                 if document is not None and seen.add(document.id):
-                    yield document
+                    yield readable(document)
 
     def samples(self) -> Iterator[Sample]:
         """Questions of the chosen splits in the order of the file; topic = Qcate."""
@@ -81,11 +90,7 @@ class WebQA(NativeSource):
             raise DataError(
                 "the facts are not labelled (a test row)", cure="leave the test file out"
             )
-        forms = (
-            [unquoted(str(form)) for form in row["A"]]
-            if isinstance(row["A"], list)
-            else [unquoted(str(row["A"]))]
-        )
+        forms = [unquoted(form) for form in answer_texts(row["A"], "A")]
         category = str(row.get("Qcate") or "")
         answers = AnswerSpec(
             accepted=tuple((form,) for form in forms if form),
@@ -135,7 +140,7 @@ class WebQA(NativeSource):
     def _facts(self, row: dict[str, Any]) -> Iterator[tuple[Document | None, str]]:
         """(document, role) of every fact; (None, what is wrong) for an unusable one."""
         for kind, role in (("pos", "gold"), ("neg", "negative")):
-            for fact in row.get(f"txt_{kind}Facts") or []:
+            for fact in items(row.get(f"txt_{kind}Facts")):
                 text = " ".join(MARKS.sub("", str(fact.get("fact") or "")).split())
                 if text:
                     title = str(fact.get("title") or "")
@@ -151,7 +156,7 @@ class WebQA(NativeSource):
                 else:
                     yield None, f"{role} snippet without text: {fact.get('snippet_id')}"
         for kind, role in (("pos", "gold"), ("neg", "negative")):
-            for fact in row.get(f"img_{kind}Facts") or []:
+            for fact in items(row.get(f"img_{kind}Facts")):
                 image = self._image(fact.get("image_id"))
                 if image.ref is not None:
                     title = str(fact.get("caption") or fact.get("title") or "")

@@ -14,12 +14,13 @@ says which it knows (`demur.core.spec`); an unknown one is an error that lists t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from demur.core import plugins
 from demur.core.code import code_digest
-from demur.core.errors import UsageError
+from demur.core.errors import MissingExtra, UsageError
 from demur.core.spec import Option, named
 from demur.core.store import digest
 
@@ -120,6 +121,28 @@ def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> 
             else f"choose an encoder that takes {kind}",
         )
     return served[space]
+
+
+_MODULES = {
+    "offline": ("demo", "onnxruntime"),
+    "open_clip": ("clip", "open_clip"),
+    "sentence-transformers": ("clip", "sentence_transformers"),
+    "evaclip": ("clip", "transformers"),
+}
+"""Encoder -> the extra with its packages, and one of these."""
+
+
+def check_encoder_name(text: str) -> None:
+    """Check that an encoder can be opened, as far as that needs no weights.
+
+    Raises:
+        UnknownPart: no encoder of that name.
+        MissingExtra: its packages are not installed.
+    """
+    plugins.find("encoders", text)
+    extra, module = _MODULES.get(text.partition(":")[0], ("", ""))
+    if module and find_spec(module) is None:
+        raise MissingExtra(f"the {text} encoder", extra=extra, module=module)
 
 
 def open_encoder(text: str, *, allow_random: bool = False, device: str | None = None) -> Encoder:

@@ -17,11 +17,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from demur.core.errors import UsageError
 from demur.core.records import ImageRef, Response
 from demur.core.store import canonical, replacing, write_atomic, write_json
 from demur.core.uris import read_image
 from demur.models.run import run_sync
+from demur.release.card import tables_for_datasets
 from demur_suites.base import Option
 from demur_suites.certainly_uncertain.items import IDK, Pair
 from demur_suites.certainly_uncertain.judging import Evaluator, grade_all
@@ -82,7 +85,7 @@ def export(
             ),
             **left,
         }
-    write_atomic(out / "README.md", _card(pairs, counts, with_photo))
+    write_atomic(out / "README.md", _card(out, pairs, counts, with_photo))
     about = {
         "suite": "certainly_uncertain",
         "pairs": len(pairs),
@@ -197,11 +200,10 @@ def _write(path: Path, kind: str, rows: Iterable[dict[str, Any]], root: Path | N
     return n
 
 
-def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], with_photo: int) -> str:
+def _card(folder: Path, pairs: Sequence[Pair], counts: Mapping[str, Any], with_photo: int) -> str:
     licences = sorted({p.licence for p in pairs if p.licence})
-    configs = "".join(
-        f"- config_name: {kind}\n  data_files:\n  - split: train\n    path: data/{kind}.parquet\n"
-        for kind in counts
+    tables = tables_for_datasets(
+        folder, "pairs", {kind: count["rows"] for kind, count in counts.items()}, "train"
     )
     photos = (
         "photos inside"
@@ -217,8 +219,7 @@ def _card(pairs: Sequence[Pair], counts: Mapping[str, Any], with_photo: int) -> 
         changed = [f"{relabelled}; {left_out}", ""]
     lines = [
         "---",
-        "configs:",
-        configs.rstrip(),
+        yaml.safe_dump(tables, sort_keys=False).rstrip(),
         "task_categories:",
         "- visual-question-answering",
         "tags:",

@@ -1,8 +1,8 @@
 """Where answerable questions come from: the sample corpus, a source's own folder, or a release.
 
     ""                       photos, flags, maps of the sample corpus, and its articles drawn as documents with tables
-    mmmu=FOLDER              as published; also mmlongbench=FOLDER, and any other source of `demur sources list`
-    mmmu=FOLDER?subjects=Math,Physics&split=dev      with options of that source
+    mmmu:FOLDER              as published; also mmlongbench:FOLDER, and any other source of `demur sources list`
+    mmmu:FOLDER?subjects=Math,Physics&split=dev      with options of that source
     FOLDER                   a release
 
 A question with gold evidence is about a document: its pages, or the evidence drawn as pages behind the images of the
@@ -77,18 +77,14 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
     from demur.curation.sources import open_source, source_named
 
     problems = Problems()
-    if "=" in spec and (named := source_named(spec)):
-        name, folder = named[0], str(named[1])
+    if named := source_named(spec):
         options = (
-            {"render": str(work / "pages")} if name == "mmlongbench" and work is not None else {}
+            {"render": str(work / "pages")}
+            if named.name == "mmlongbench" and work is not None
+            else {}
         )
-        if "?" in folder and not Path(folder).exists():
-            folder, _, given = folder.rpartition("?")
-            options |= {
-                key: value for key, _, value in (part.partition("=") for part in given.split("&"))
-            }
-        source = open_source(name, Path(folder), problems, options)
-        root = Path(getattr(source, "root", folder))
+        source = open_source(named.name, named.folder, problems, {**options, **named.options})
+        root = source.root
         found = _of_samples(source.samples(), lambda ref: read_image(ref, root), seed)
     else:
         from demur.release import Release
