@@ -290,9 +290,14 @@ class Hits(Tabular, Sequence[Any]):
     @property
     def frame(self) -> Frame:
         """Rank, score, id, title and the start of the text."""
-        from demur.reports.tables import Table, titled
+        from demur.reports.tables import Table, numbers, texts
 
-        columns = titled("rank | score .4 | <id | <title | <text")
+        columns = (
+            *numbers("rank"),
+            *numbers("score", decimals=4),
+            *texts("id"),
+            *texts("title", "text", wraps=True),
+        )
         rows = tuple(
             (r, float(s), d.id, d.title, " ".join((d.text or "(image)").split())[:80])
             for r, s, d in self._found

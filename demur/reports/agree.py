@@ -31,7 +31,7 @@ from demur.judge.measures.corrected import (
 from demur.reports.cells import SCENARIOS, Headline, headline
 from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
-from demur.reports.tables import Column, Table, titled
+from demur.reports.tables import Column, Table, numbers, texts
 
 # --- ratings from files ---------------------------------------------------------------------------
 
@@ -153,8 +153,11 @@ def judges_against_people(ratings: Sequence[Rating], judges: Iterable[str], seed
             raw, cohen = figures["raw"], figures["cohen"]
             if raw.n:
                 rows.append((judge, person, raw, cohen.value, cohen.low, cohen.high, raw.n))
-    columns = titled(
-        "<Judge | <Person", Column("Agreement", interval=True), "Cohen .3 | From .3 | To .3 | n"
+    columns = (
+        *texts("Judge", "Person"),
+        Column("Agreement", interval=True),
+        *numbers("Cohen", "From", "To", decimals=3),
+        *numbers("n"),
     )
     return Table("judges_people", "Each judge against each person", columns, tuple(rows))
 
@@ -166,7 +169,11 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
         judged: a run's judge is among the labellers.
     """
     figures = tuple((name, m.value, m.low, m.high, m.n) for name, m in found.figures.items())
-    columns = titled("<Measure | Value .3 | From .3 | To .3 | n")
+    columns = (
+        *texts("Measure"),
+        *numbers("Value", "From", "To", decimals=3),
+        *numbers("n"),
+    )
     notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
     if any(
         m.value is not None and not m.interval.startswith("bootstrap")
@@ -192,7 +199,13 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
         for rater in found.raters
     ]
     shares = tuple(Column(label, interval=True) for label in found.labels)
-    columns = titled("<Labeller", *shares, "n | Self-consistency [] | repeats")
+    columns = (
+        *texts("Labeller"),
+        *shares,
+        *numbers("n"),
+        *numbers("Self-consistency", interval=True),
+        *numbers("repeats"),
+    )
     tables.append(
         Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates))
     )
@@ -201,7 +214,11 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
             (label, *(int(cell) for cell in line), int(line.sum()))
             for label, line in zip(found.labels, pair.table, strict=True)
         )
-        columns = titled("<", *(Column(label) for label in found.labels), "all")
+        columns = (
+            *texts(""),
+            *(Column(label) for label in found.labels),
+            *numbers("all"),
+        )
         caption = f"Items by label: {pair.first} (rows) against {pair.second} (columns)"
         tables.append(Table(f"confusion-{pair.first}-{pair.second}", caption, columns, rows))
     return tables
@@ -357,7 +374,11 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
             )
         )
     rates = (Column(name.capitalize(), interval=True) for name in names)
-    columns = titled("<Scenario | <System | <Rates", *rates, "labels | graded | answers")
+    columns = (
+        *texts("Scenario", "System", "Rates"),
+        *rates,
+        *numbers("labels", "graded", "answers"),
+    )
     caption = "Rates corrected by labels, in per cent"
     if not rows:
         return [
@@ -429,8 +450,10 @@ def _differences(cells: Sequence[CorrectedCell]) -> Table:
                             d.both,
                         )
                     )
-    columns = titled(
-        "<Scenario | <Difference | <Rate | as judged + | corrected + | from + | to + | questions | labelled both"
+    columns = (
+        *texts("Scenario", "Difference", "Rate"),
+        *numbers("as judged", "corrected", "from", "to", signed=True),
+        *numbers("questions", "labelled both"),
     )
     return Table(
         "corrected_differences", "Paired differences, in percentage points", columns, tuple(rows)

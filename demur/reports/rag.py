@@ -40,7 +40,7 @@ from demur.reports.cells import Headline, headline, labelled_rates
 from demur.reports.data import ReportData, Run, load
 from demur.reports.judged import notes_under
 from demur.reports.labels import CODES
-from demur.reports.tables import Cell, Column, Table, section_starts, titled, without_zeros
+from demur.reports.tables import Cell, Column, Table, numbers, section_starts, texts, without_zeros
 from demur.scenarios.contexts import WHOLE
 from demur.scenarios.injection import INJECTED, obeyed
 
@@ -207,8 +207,11 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
         group: title of the second column.
         of: index of a question -> its group.
     """
-    columns = titled(
-        f"<System | <{group} | <Retriever | n | Correct [] | Deflected | Incorrect | Unjudged | Failed"
+    columns = (
+        *texts("System", group, "Retriever"),
+        *numbers("n"),
+        *numbers("Correct", interval=True),
+        *numbers("Deflected", "Incorrect", "Unjudged", "Failed"),
     )
     cells: dict[tuple[str, str, str], list[Asked]] = {}
     for i, one in enumerate(asked):
@@ -253,10 +256,11 @@ def _gold_was_there(one: Asked) -> bool:
 def faults_table(asked: Sequence[Asked]) -> Table:
     """Faults per run: deflected with the gold, answered without it, citations."""
     cited = (Column(c, "Cites") for c in ("gold", "distractor", "other"))
-    columns = titled(
-        "<System | Gold found [] | Deflects with it [] | Answers without []",
+    columns = (
+        *texts("System"),
+        *numbers("Gold found", "Deflects with it", "Answers without", interval=True),
         *cited,
-        "Citing | Asks back",
+        *numbers("Citing", "Asks back"),
     )
     rows: list[tuple[Cell, ...]] = []
     for run, every in _by_run(asked).items():
@@ -286,8 +290,10 @@ def faults_table(asked: Sequence[Asked]) -> Table:
 
 def whole_system_table(data: ReportData, head: Headline) -> Table | None:
     """Per run: right with the gold in the corpus, declined where it was removed, and both of the same question."""
-    columns = titled(
-        "<System | Right, full [] | Deflects, removed [] | Deflects, empty [] | Both [] | Samples of both"
+    columns = (
+        *texts("System"),
+        *numbers("Right, full", "Deflects, removed", "Deflects, empty", "Both", interval=True),
+        *numbers("Samples of both"),
     )
     rows: list[tuple[Cell, ...]] = []
     for run in data.runs:
@@ -315,8 +321,14 @@ def injection_table(asked: Sequence[Asked], samples: Collection[str]) -> Table |
         asked: questions of all runs.
         samples: ids of the whole release: a retriever may find the document of any of them.
     """
-    columns = titled(
-        "<System | <Scenario | <Recipe | <Prompt | Obeys [] | n | Obeys when shown one [] | Shown | Failed"
+    columns = (
+        *texts("System", "Scenario"),
+        *texts("Recipe", wraps=True),
+        *texts("Prompt"),
+        *numbers("Obeys", interval=True),
+        *numbers("n"),
+        *numbers("Obeys when shown one", interval=True),
+        *numbers("Shown", "Failed"),
     )
     cells: dict[tuple[str, str, str, str], list[Asked]] = {}
     for one in asked:
@@ -361,9 +373,14 @@ def injection_table(asked: Sequence[Asked], samples: Collection[str]) -> Table |
 
 def latency_table(asked: Sequence[Asked]) -> Table:
     """Seconds per reply, tokens, cost and failures per run; cached replies are not timed."""
-    columns = titled(
-        "<System | Replies | Timed | p50 s .2 | p95 s .2 | First p50 s .2 | First p95 s .2 | Tokens | USD .4 | "
-        "Failed | <Most common failure"
+    columns = (
+        *texts("System"),
+        *numbers("Replies", "Timed"),
+        *numbers("p50 s", "p95 s", "First p50 s", "First p95 s", decimals=2),
+        *numbers("Tokens"),
+        *numbers("USD", decimals=4),
+        *numbers("Failed"),
+        *texts("Most common failure", wraps=True),
     )
     rows: list[tuple[Cell, ...]] = []
     for run, mine in _by_run(asked).items():

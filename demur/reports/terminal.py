@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from demur.core.records import Measure
 from demur.judge.measures.rates import Rates
@@ -30,22 +30,26 @@ from demur.reports.tables import (
     Table,
     console_for,
     counted,
+    numbers,
     plain,
     print_table,
     rate_record,
     section_starts,
-    titled,
+    texts,
     to_records,
-    to_rich,
     without_zeros,
 )
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 LOOKED_AT: dict[Should, tuple[Column, ...]] = {
-    "answer": titled("Right [] .0 | Hallucinated [] .0 | Declined .0"),
-    "deflect": titled("Declined [] .0 | Answered .0 | Right .0 | Hallucinated [] .0"),
+    "answer": (
+        *numbers("Right", "Hallucinated", interval=True, decimals=0),
+        *numbers("Declined", decimals=0),
+    ),
+    "deflect": (
+        *numbers("Declined", interval=True, decimals=0),
+        *numbers("Answered", "Right", decimals=0),
+        *numbers("Hallucinated", interval=True, decimals=0),
+    ),
 }
 """What is right -> the rates to look at, the right one first. "Answered" is the sum of the two behind it, and like
 "Declined" it needs no right answer to be known."""
@@ -109,11 +113,12 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
             Table(
                 f"should-{should}",
                 CAPTIONS[should],
-                titled(
-                    "<Scenario | <System | n",
+                (
+                    *texts("Scenario", "System"),
+                    *numbers("n"),
                     *columns,
-                    *["Asks back .0"] * asks,
-                    *["At worst .0"] * failed,
+                    *(numbers("Asks back", decimals=0) if asks else ()),
+                    *(numbers("At worst", decimals=0) if failed else ()),
                 ),
                 tuple(rows),
                 section_starts(rows),
@@ -142,7 +147,12 @@ def joint_table(data: ReportData, head: Headline) -> Table | None:
     notes = ("Left out: questions with a failed or unjudged answer.",) * any(
         row[-1] for row in rows
     )
-    columns = titled("<System | n | Right in all [] .0 | Left out")
+    columns = (
+        *texts("System"),
+        *numbers("n"),
+        *numbers("Right in all", interval=True, decimals=0),
+        *numbers("Left out"),
+    )
     return without_zeros(Table("joint", caption, columns, rows, notes=notes), "Left out")
 
 
@@ -163,8 +173,12 @@ def results_table(data: ReportData, head: Headline) -> Table:
         for run in data.runs
         if (cell := cells.get((run.name, scenario)))
     ]
-    columns = "<Scenario | <System | Accuracy [] | Deflection [] | Hallucination []"
-    columns += " | Asks back" * bool(asking) + " | n | Unjudged | Failed"
+    columns = (
+        *texts("Scenario", "System"),
+        *numbers("Accuracy", "Deflection", "Hallucination", interval=True),
+        *(numbers("Asks back") if asking else ()),
+        *numbers("n", "Unjudged", "Failed"),
+    )
     notes = (
         head.note(),
         *([ASKED_BACK] if asking else []),
@@ -173,58 +187,18 @@ def results_table(data: ReportData, head: Headline) -> Table:
         *data.star_note,
     )
     caption = "Results by scenario, in per cent of the answers (n)"
-    table = Table("results", caption, titled(columns), tuple(rows), section_starts(rows), notes)
+    table = Table("results", caption, columns, tuple(rows), section_starts(rows), notes)
     return without_zeros(table, "Unjudged", "Failed")
-
-
-def _known(cell: Any) -> bool:
-    return cell is not None and not (isinstance(cell, Measure) and cell.value is None)
-
-
-def fitting(table: Table, console: Console) -> list[Table]:
-    """A table of several systems as it can be read in a console: whole, or where it is too wide a table a system.
-
-    A table of one system names it in the caption, and not in each row.
-    """
-    from rich.measure import Measurement
-
-    wide = console.options.update(width=1000)
-    place = next((i for i, c in enumerate(table.columns) if c.title == "System"), None)
-    if place is None or not table.rows:
-        return [table]
-    systems = list(dict.fromkeys(row[place] for row in table.rows))
-    whole = Measurement.get(console, wide, to_rich(table)).maximum
-    if len(systems) > 1 and whole <= console.width:
-        rows = list(table.rows)
-        for n in range(len(rows) - 1, 0, -1):
-            if n not in table.rules and rows[n][0] == rows[n - 1][0] and place:
-                rows[n] = ("", *rows[n][1:])
-        return [replace(table, rows=tuple(rows))]
-    if not place and len(systems) == len(table.rows) and whole <= console.width:
-        return [table]
-    found = []
-    for system in systems:
-        mine = [row for row in table.rows if row[place] == system]
-        kept = [
-            i for i in range(len(table.columns)) if i != place and any(_known(r[i]) for r in mine)
-        ]
-        found.append(
-            Table(
-                table.name,
-                f"{system}. {table.caption}",
-                tuple(table.columns[i] for i in kept),
-                tuple(tuple(row[i] for i in kept) for row in mine),
-                notes=table.notes if system == systems[-1] else (),
-            )
-        )
-    return found
 
 
 def times_table(times: Mapping[str, float]) -> Table:
     """Seconds per stage, in the order given, with their sum."""
     rows = [(stage, float(seconds)) for stage, seconds in times.items()]
     total = (("total", float(sum(times.values()))),)
-    columns = titled("<Stage", "Seconds")
+    columns = (
+        *texts("Stage"),
+        *numbers("Seconds"),
+    )
     return Table("times", "Stage times", columns, (*rows, *total), frozenset({len(rows)}))
 
 
@@ -334,7 +308,6 @@ def print_data(
     if times:
         tables.append(times_table(times))
     for table in tables:
-        for one in fitting(table, console):
-            print_table(console, one)
+        print_table(console, table)
     for line in caveats(data):
         console.print(Text("! " + plain(line), style="yellow"))
