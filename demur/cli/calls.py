@@ -148,8 +148,7 @@ def _table(stats: Sequence[Stats]) -> Table:
         )
         for s in stats
     )
-    notes = () if rows else ("The ledger holds no replies.",)
-    return Table("calls", "Replies in the ledger", columns, rows, notes=notes)
+    return Table("calls", "Replies in the ledger", columns, rows)
 
 
 def _stats(args: argparse.Namespace) -> int:
@@ -159,8 +158,10 @@ def _stats(args: argparse.Namespace) -> int:
         found = ledger.stats()
     if args.json:
         print_json([s._asdict() for s in found])
-    else:
+    elif found:
         show(_table(found))
+    else:
+        say("the ledger holds no replies")
     return 0
 
 
