@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from demur.core.errors import UsageError
@@ -102,6 +103,8 @@ def code_digest(thing: object, revision: str = "") -> str:
     owner = thing if inspect.isroutine(thing) or inspect.isclass(thing) else type(thing)
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
     name = getattr(owner, "__qualname__", "")
+    if name.endswith("<lambda>"):  # several in a file, or in a line, have one name and one source
+        parts += [_compiled(thing.__code__), _value(thing.__defaults__)]  # type: ignore[attr-defined]
     file = getattr(module, "__file__", None)
     if module is None or file is None or not Path(file).is_file():  # a notebook cell, the prompt
         parts += [name, _source(owner)]
@@ -132,6 +135,17 @@ def _value(value: object) -> object:
     if isinstance(value, tuple | list):
         return [_value(v) for v in value]
     return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _compiled(code: CodeType) -> list[object]:
+    """The instructions of a function and of those inside it."""
+
+    def constant(value: object) -> object:
+        if isinstance(value, CodeType):
+            return _compiled(value)
+        return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
+
+    return [code.co_code.hex(), list(code.co_names), [constant(c) for c in code.co_consts]]
 
 
 def _source(owner: object) -> str:

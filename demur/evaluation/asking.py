@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +14,7 @@ from demur.core.records import Ask, ImageRef, Request, Sample
 from demur.evaluation.limits import Caps
 from demur.evaluation.preflight import preflight
 from demur.evaluation.questions import Questions
+from demur.evaluation.rejudge import grown_from
 from demur.evaluation.run_folder import Task, known_answers
 from demur.evaluation.runner import MAX_IN_FLIGHT, commonest, run
 from demur.indexing.encoders import open_encoder
@@ -160,6 +161,9 @@ def ask(
         fresh=fresh,
         max_in_flight=max(max_in_flight, concurrency or 0),
         caps=caps,
+        grown=None
+        if fresh
+        else lambda folder, system: grown_from(folder, release, system, tasks, prompts),
     )
 
 
@@ -219,6 +223,7 @@ def ask_opened(
     fresh: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
     caps: Caps | None = None,
+    grown: Callable[[Path, System], list[Task]] | None = None,
 ) -> list[Path]:
     """Run opened systems over tasks, one run folder each under ``out``: shared by releases and suites.
 
@@ -232,6 +237,8 @@ def ask_opened(
         fresh: reuse nothing.
         max_in_flight: asks in flight at once.
         caps: of time, and of the cost that services report.
+        grown: a run folder and its system -> the tasks, and those that the folder holds answers to; None: a run of
+            other questions is refused.
     """
     if getattr(judge, "asks_models", False) or any(
         isinstance(one.system, ModelSystem) for one in opened
@@ -246,13 +253,14 @@ def ask_opened(
     left: dict[str, System] = {}
     open_asks: dict[str, list[Ask]] = {}
     folders: dict[Path, str] = {}
+    planned_for: dict[Path, Sequence[Task]] = {}
     try:
         for one in opened:
             folder = out / folder_name(one.label)
             if folder in folders:
                 raise UsageError(
                     f"{folders[folder]} and {one.label} would share the folder {folder}",
-                    cure="name one of them otherwise: NAME=SYSTEM, with letters a to z and digits",
+                    cure="name one of them otherwise, with letters a to z and digits",
                 )
             folders[folder] = one.label
             possible = [t.ask for t in tasks if not one.system.skip_reason(t.ask)]
@@ -264,6 +272,7 @@ def ask_opened(
                     cure="choose other scenarios, another system, or a release that has such questions",
                 )
             had = {} if fresh else known_answers(folder, one.system)
+            planned_for[folder] = grown(folder, one.system) if grown else tasks
             if asks := [ask for ask in possible if ask.id not in had]:
                 left[one.label], open_asks[one.label] = (
                     one.system,
@@ -286,18 +295,19 @@ def ask_opened(
                 folder,
                 system=one.system,
                 judge=judge,
-                tasks=tasks,
+                tasks=planned_for[folder],
                 about={**about, "caveat": one.caveat},
-                progress=lambda n, one=one: steps.count(  # type: ignore[misc]
+                progress=lambda n, one=one, folder=folder: steps.count(  # type: ignore[misc]
                     f"answers of {one.label}",
                     n,
-                    len(tasks),
+                    len(planned_for[folder]),
                     str(getattr(one.system, "summary", "")),
                 ),
                 note=steps.note,
                 max_in_flight=max_in_flight,
                 fresh=fresh,
                 caps=caps,
+                grows=grown is not None,
             )
     finally:
         for one in opened:  # also those that were not asked

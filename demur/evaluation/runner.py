@@ -147,6 +147,7 @@ def run(
     max_in_flight: int = MAX_IN_FLIGHT,
     fresh: bool = False,
     caps: Caps | None = None,
+    grows: bool = False,
 ) -> Path:
     """Run one system over planned tasks into a run folder.
 
@@ -162,6 +163,7 @@ def run(
         max_in_flight: asks in flight at once.
         fresh: reuse nothing; move what is in ``out`` aside.
         caps: of time and money.
+        grows: ``out`` may hold a run of other questions. Its answers to those that ``tasks`` lack are kept for later.
 
     Returns:
         ``out``, holding manifest, contexts, responses, verdicts and rows.
@@ -176,11 +178,19 @@ def run(
     skipped = dict(Counter(filter(None, reasons)))
     identity = _identity(system, judge, taken, skipped, about)
     made_by = {"demur": __version__}
-    known, since = resume(out, identity, fresh, note)
+    known, since = resume(out, identity, fresh, note, grows)
     old = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
+    if grows and old:
+        for name in ("recipes", "conditions"):
+            identity[name] = list(dict.fromkeys((*old[name], *identity[name])))
+        identity["prompts"] = old["prompts"] | identity["prompts"]
+        if repeat := max(entries.get("repeat", 0) for entries in (old, identity)):
+            identity["repeat"] = repeat
     reused = sum(t.ask.id in known for t in taken)
     if (
-        "files" in old and reused == len(taken) and "unjudged" not in old
+        "files" in old
+        and (reused, identity["plan"]) == (len(taken), old["plan"])
+        and "unjudged" not in old
     ):  # finished: nothing to ask or to write
         note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
         return out
@@ -222,10 +232,13 @@ def run(
             note(summary)
     results = _results(out, graded, system)
     write_json(out / "manifest.json", identity | made_by | results)
-    with storage_errors(out):
-        (out / "journal.jsonl").unlink(
-            missing_ok=True
-        )  # two processes with the same command may end together
+    asked = {t.ask.id for t in taken}
+    waiting = [Answer(ask=i, response=r) for i, r in known.items() if i not in asked]
+    if waiting:
+        write_records(out / "journal.jsonl", waiting)
+    else:
+        with storage_errors(out):  # two processes with the same command may end together
+            (out / "journal.jsonl").unlink(missing_ok=True)
     if reused:
         note(f"{system.id}: reused {reused:,} answers of {since}, asked {len(taken) - reused:,}")
     if len(versions := versions_of(system.id, read_timings(out).values())) > 1:
