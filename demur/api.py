@@ -185,6 +185,41 @@ def evaluate(
     return Evaluation(folder, opened.folder)
 
 
+@checked
+def sweep(
+    release: StrPath | Release,
+    system: SystemLike,
+    *,
+    distractors: tuple[int, int] | None = None,
+    positions: tuple[int, int] | None = None,
+    modality: bool = False,
+    scenarios: Scenarios = "all",
+    k: int = 2,
+    **options: Any,
+) -> Evaluation:
+    """Evaluate a system under everything that varies: `Evaluation.rates` has a line for each.
+
+    Args:
+        release: folder, ``hf:...`` or opened.
+        system: as `evaluate` takes it.
+        distractors: lowest and highest number of distractors, Realistic.
+        positions: lowest and highest position of the gold among k distractors, Realistic.
+        modality: the Realistic scenario by modality of gold and distractors.
+        scenarios: asked besides.
+        k: distractors, where a recipe gives no number.
+        options: as `evaluate` takes them, such as ``strictness="all"``, ``limit`` and ``out``.
+    """
+    from demur.scenarios import contexts
+
+    recipes = [
+        *contexts.recipes(_several(scenarios), k=k),
+        *(contexts.sweep(*distractors) if distractors else ()),
+        *(contexts.positions(*positions, k) if positions else ()),
+        *(contexts.grid(k) if modality else ()),
+    ]
+    return evaluate(release, system, scenarios=list(map(str, recipes)), k=k, **options)
+
+
 def _several(texts: Scenarios) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 

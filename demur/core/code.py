@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from demur.core.errors import UsageError
@@ -103,8 +103,9 @@ def code_digest(thing: object, revision: str = "") -> str:
     owner = thing if inspect.isroutine(thing) or inspect.isclass(thing) else type(thing)
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
     name = getattr(owner, "__qualname__", "")
-    if name.endswith("<lambda>"):  # several in a file, or in a line, have one name and one source
-        parts += [_compiled(thing.__code__), _value(thing.__defaults__)]  # type: ignore[attr-defined]
+    if isinstance(thing, FunctionType) and name.endswith("<lambda>"):
+        # Several in a file, or in a line, have one name and one source.
+        parts += [_compiled(thing.__code__), _value(thing.__defaults__)]
     file = getattr(module, "__file__", None)
     if module is None or file is None or not Path(file).is_file():  # a notebook cell, the prompt
         parts += [name, _source(owner)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TextIO
 
-from demur.core.records import Measure
+from demur.core.records import Measure, Scenario
 from demur.judge.measures.rates import Rates
 from demur.reports import paper_tables
 from demur.reports.cells import (
@@ -15,6 +15,7 @@ from demur.reports.cells import (
     Headline,
     Should,
     asking_back,
+    cell as rates_of,
     fewer_shown,
     headline,
     joint_cells,
@@ -156,38 +157,59 @@ def joint_table(data: ReportData, head: Headline) -> Table | None:
     return without_zeros(Table("joint", caption, columns, rows, notes=notes), "Left out")
 
 
-def results_table(data: ReportData, head: Headline) -> Table:
-    """The paper's three rates, a line per scenario and system, with intervals."""
-    cells, asking = main_cells(data, head), asking_back(data, head)
-    rows = [
+def results_table(data: ReportData, head: Headline, *, every: bool = False) -> Table:
+    """The paper's three rates, a line per scenario and system, with intervals.
+
+    Args:
+        data: the runs.
+        head: the recipes and the prompt that count.
+        every: a line for each recipe and prompt of the runs instead.
+    """
+    asking = asking_back(data, head) if not every else {}
+    lines = []
+    for run in data.runs:
+        rows = run.rows if every else head.where(run.rows)
+        for (scenario, recipe, condition), place in rows.groups("scenario", "recipe", "condition"):
+            lines.append((Scenario(scenario), recipe, condition, run, rates_of(run, rows, place)))
+    lines.sort(key=lambda line: (SCENARIOS.index(line[0]), data.runs.index(line[3])))
+    conditions = {condition for _, _, condition, *_ in lines}
+    rows_shown = [
         (
             scenario.value,
             data.starred(run),
-            *cell,
-            *([asking[run.name, scenario]] if asking else []),
-            counted(cell.accuracy),
-            cell.accuracy.unjudged,
-            cell.accuracy.failed,
+            *([recipe.partition("(")[2].rstrip(")")] if every else ()),
+            *([condition] if every and len(conditions) > 1 else ()),
+            *rates,
+            *([asking[run.name, scenario]] if asking else ()),
+            counted(rates.accuracy),
+            rates.accuracy.unjudged,
+            rates.accuracy.failed,
         )
-        for scenario in SCENARIOS
-        for run in data.runs
-        if (cell := cells.get((run.name, scenario)))
+        for scenario, recipe, condition, run, rates in lines
     ]
     columns = (
         *texts("Scenario", "System"),
+        *(texts("Evidence") if every else ()),
+        *(texts("Prompt") if every and len(conditions) > 1 else ()),
         *numbers("Accuracy", "Deflection", "Hallucination", interval=True),
         *(numbers("Asks back") if asking else ()),
         *numbers("n", "Unjudged", "Failed"),
     )
     notes = (
-        head.note(),
+        *([] if every else [head.note()]),
         *([ASKED_BACK] if asking else []),
         *filter(None, [fewer_shown(data, head)]),
-        *notes_under(data.runs, cells.values()),
+        *notes_under(data.runs, [rates for *_, rates in lines]),
         *data.star_note,
     )
-    caption = "Results by scenario, in per cent of the answers (n)"
-    table = Table("results", caption, columns, tuple(rows), section_starts(rows), notes)
+    table = Table(
+        "results",
+        "Results by scenario, in per cent of the answers (n)",
+        columns,
+        tuple(rows_shown),
+        section_starts(rows_shown),
+        notes,
+    )
     return without_zeros(table, "Unjudged", "Failed")
 
 

@@ -135,3 +135,30 @@ def test_lambdas_and_partial_functions_do_not_share_a_folder(release: Path, tmp_
         {"Oslo"},
     ]
     assert not (tmp_path / "runs" / ".earlier").exists()
+
+
+def test_a_sweep_shows_all_that_it_varies(rag, release: Path, tmp_path: Path) -> None:
+    run = demur.sweep(
+        release, rag, distractors=(0, 2), strictness=["none", "severe"], out=tmp_path / "runs"
+    )
+    rows = rows_of(run)
+    shown = {(r["scenario"], r["evidence"], r["prompt"]) for r in run.rates().records}
+    assert shown == {
+        (r["scenario"], r["recipe"].partition("(")[2].rstrip(")"), r["condition"]) for r in rows
+    }
+    assert len(shown) == 2 * (4 + 2)
+    for line in run.rates().records:
+        asked = [r for r in rows if r["scenario"] == line["scenario"]]
+        assert line["n"] == sum(
+            (line["evidence"], line["prompt"])
+            == (r["recipe"].partition("(")[2].rstrip(")"), r["condition"])
+            for r in asked
+        )
+    plain = demur.evaluate(release, rag, out=tmp_path / "plain").rates()
+    assert [r["scenario"] for r in plain.records] == [
+        "parametric",
+        "oracle",
+        "realistic",
+        "adversarial",
+    ]
+    assert "evidence" not in plain.records[0]
