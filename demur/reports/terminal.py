@@ -15,12 +15,14 @@ from demur.reports.cells import (
     Headline,
     Should,
     asking_back,
-    cell as rates_of,
     fewer_shown,
     headline,
     joint_cells,
     main_cells,
     should_cells,
+)
+from demur.reports.cells import (
+    cell as rates_of,
 )
 from demur.reports.data import ReportData
 from demur.reports.judged import judge_line, notes_under
