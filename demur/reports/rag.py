@@ -103,14 +103,16 @@ def matched(
     ids = {e.id for e in sample.gold}
     if identifier in ids:
         return "gold"
-    if identifier in corpus or _numbered(identifier) in map(_numbered, ids):
-        return ""  # also where it is numbered as the corpus numbers its passages: a release holds only some of them
+    bases = set(_base(identifier))
+    of_document = bool(bases & {n for e in sample.gold for n in (e.document, e.page)})
+    sibling = of_document and _numbered(identifier) in map(_numbered, ids)
+    if identifier in corpus or sibling:  # a release holds only some passages of its documents
+        return ""
     if text and any(same_text(text, e.text, SAME) for e in sample.gold if e.text):
         return "gold"
-    bases = set(_base(identifier))
     if bases & ids:
         return "gold"
-    return "document" if bases & {n for e in sample.gold for n in (e.document, e.page)} else ""
+    return "document" if of_document else ""
 
 
 def _numbered(identifier: str) -> str:

@@ -102,6 +102,10 @@ def test_what_is_gold_and_what_is_only_of_its_document() -> None:
         ("book.md#77", texts): "",  # numbered as the corpus numbers its passages
         ("book.md#2#0", ""): "gold",  # a chunk of the gold passage
         ("row 8 of a table", texts): "gold",
+        (
+            "paper.md#2",
+            texts,
+        ): "gold",  # numbered alike, of a document that the release does not know
         ("book.md:chunk-12", ""): "document",
         ("book.md", ""): "document",
         ("book.md#p1", ""): "document",
