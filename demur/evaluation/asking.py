@@ -42,8 +42,13 @@ NEEDS_ENCODER = ("reader", "prior")
 
 
 def folder_name(system: str) -> str:
-    """A system's name as a folder: letters, digits, dots and dashes."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", system).strip("-.") or "system"
+    """A system's name as a folder: letters, digits, dots and dashes; the address of a server is no part of it.
+
+    >>> folder_name("model:http://localhost:8000/v1#qwen")
+    'model-qwen'
+    """
+    name = re.sub(r"(?i)https?://[^\s#]*", "", system)
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "system"
 
 
 def system_context(

@@ -548,11 +548,7 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
     Raises:
         UsageError: a path is no run, or there is no release.
     """
-    data: ReportData = load(runs, release)
-    if not data.samples:
-        raise UsageError(
-            "the release is missing, and with it the gold evidence", cure="add --release DIR"
-        )
+    data: ReportData = load(runs, release, needs_release=True)
     head = headline(data.runs)
     every = [one for run in data.runs for one in asked_of(run, data.samples)]
     asked = [

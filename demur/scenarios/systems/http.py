@@ -23,9 +23,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
-import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -76,8 +76,8 @@ class HttpSystem:
         self.mapping = argument if isinstance(argument, RagMapping) else RagMapping.read(argument)
         given = self.mapping
         urls = given.url if isinstance(given.url, dict) else {"": given.url}
-        host = re.sub(r"(?i)^https?://(?:[^/@]*@)?", "", next(iter(urls.values()))).split("/")[0]
-        self.id = given.name or f"http:{host}"
+        file = "" if "//" in given.item else Path(given.item).stem
+        self.id = given.name or ":".join(filter(None, ("http", file)))
         self.note = "a service of its own"
         self.reads_prompt = "strictness" in given.places()
         self._headers = {
