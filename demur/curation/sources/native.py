@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
+from demur.core.plugins import spelled
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
 from demur.core.store import Problems
 from demur.core.strict_json import check_depth
@@ -274,7 +275,7 @@ class NativeSource:
         held = sorted(path.name for path in self.root.iterdir())[:12]
         raise UsageError(
             f"{self.name}: none of {', '.join(names)} in {self.root}; it holds {', '.join(held) or 'nothing'}",
-            cure=f"see 'demur sources show {self.name}' for the layout",
+            cure=f"see 'demur sources show {spelled('sources', type(self), self.name)}' for the layout",
         )
 
 
