@@ -14,6 +14,19 @@ from demur.reports.tables import DASH, Table, plain, shown
 WIDTHS = (60, 80, 100, 160)
 
 
+def check_words(table: Table) -> None:
+    """The caption is one sentence; the notes name the methods of intervals only where some are shown."""
+    caption = plain(table.caption)
+    assert not re.search(r"[.!?] +[A-Z(]", caption), (table.name, caption)
+    latex = table.render("latex")
+    if table.missing:
+        return
+    [printed] = re.findall(r"\\caption\{(.*)\}$", latex, re.MULTILINE)
+    assert len(re.findall(r"(?<![0-9])\.(?= |$)", printed)) == 1, (table.name, printed)
+    if any(note.startswith("Intervals: ") for note in table.notes) and table.rows:
+        assert any(column.interval for column in table.columns), (table.name, table.notes)
+
+
 def check_terminal(table: Table, width: int) -> None:
     """No line is too long; every number is there as often as in the table, every name at least once, all whole."""
     text = table.render("terminal", width=width)

@@ -159,7 +159,7 @@ def table4(data: ReportData, head: Headline) -> Table:
     notes = [
         head.note(),
         *filter(None, [fewer_shown(data, head)]),
-        *notes_under(data.runs, cells.values()),
+        *notes_under(data.runs, cells.values(), methods=False),
         *data.star_note,
     ]
     notes += [ASKED_BACK] if asking else []
@@ -207,7 +207,7 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         for side in ("both", "image", "text")
         if (one := grid.cells.get((run.name, gold, side))) is not None
     ]
-    notes = [*_grid_notes(grid), *notes_under(data.runs, grid.cells.values())]
+    notes = [*_grid_notes(grid), *notes_under(data.runs, grid.cells.values(), methods=interval)]
     return Table("table5", caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
 
@@ -261,7 +261,7 @@ def _strictness(
     blind = any(run.blind for run in data.runs if any(k[0] == run.name for k in cells))
     notes = [
         *([BLIND] if blind else []),
-        *notes_under(data.runs, [c for k, c in cells.items() if k[2] in shown]),
+        *notes_under(data.runs, [c for k, c in cells.items() if k[2] in shown], methods=interval),
     ]
     return Table(name, caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
@@ -392,7 +392,7 @@ def breakdown_table(
     )
     if totals:
         notes.append("Totals are over all samples, so larger parts weigh more.")
-    notes += [head.note(), *notes_under(data.runs, wholes.values()), *data.star_note]
+    notes += [head.note(), *notes_under(data.runs, wholes.values(), methods=False), *data.star_note]
     return Table(
         name,
         f"Breakdown by {by.replace('_', ' ')}",

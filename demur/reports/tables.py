@@ -97,7 +97,7 @@ class Table:
 
     Attributes:
         name: slug; the file name of each form, without suffix.
-        caption: one or two sentences: the content and its condition.
+        caption: one sentence: the content and its condition.
         columns: C columns.
         rows: R rows of C cells each.
         rules: indices of the rows that start a new section (a line is drawn above them).
@@ -655,12 +655,11 @@ def to_latex(table: Table) -> str:
             cells.append(rf"\textbf{{{text}}}" if (number, place) in table.bold else text)
         out.append("    " + _first(" & ".join(cells)) + r" \\")
     out += [r"    \bottomrule", r"  \end{tabular}}"]
-    caption = " ".join(
-        [_tex(table.caption.rstrip(".") + "."), *(_tex(note) for note in table.notes)]
-    )
+    notes = " ".join(map(_tex, table.notes))
     out += [
-        rf"  \caption{{{caption}}}",
+        rf"  \caption{{{_tex(table.caption.rstrip('.') + '.')}}}",
         rf"  \label{{tab:{_slug(table.name)}}}",
+        *([rf"  \parbox{{\linewidth}}{{\footnotesize {notes}}}"] if notes else []),
         rf"\end{{{float_}}}",
     ]
     return "\n".join(out) + "\n"

@@ -57,8 +57,8 @@ LOOKED_AT: dict[Should, tuple[Column, ...]] = {
 """What is right -> the rates to look at, the right one first. "Answered" is the sum of the two behind it, and like
 "Declined" it needs no right answer to be known."""
 CAPTIONS: dict[Should, str] = {
-    "answer": "Should answer: the evidence says it. In per cent of n [95 % interval]",
-    "deflect": "Should decline: no evidence says it. In per cent of n [95 % interval]",
+    "answer": "Should answer, the evidence says it: per cent of n [95 % interval]",
+    "deflect": "Should decline, no evidence says it: per cent of n [95 % interval]",
 }
 
 

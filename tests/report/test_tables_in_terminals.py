@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from read_back import WIDTHS, check_terminal, tables_made
+from read_back import WIDTHS, check_terminal, check_words, tables_made
 
 from demur.cli import main
 from demur.core.records import Measure
@@ -39,6 +39,7 @@ def test_every_table_of_runs_and_releases(
             assert main(list(map(str, line))) == 0, line
     assert len(made) >= 25, sorted(made)
     for table in made.values():
+        check_words(table)
         for width in WIDTHS:
             check_terminal(table, width)
 
