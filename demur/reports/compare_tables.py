@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TextIO
 
 from demur.core.text import brief
@@ -19,6 +20,7 @@ from demur.reports.tables import (
     section_starts,
     texts,
     tidy,
+    without_zeros,
 )
 
 MOST_SLICES = 10
@@ -142,14 +144,20 @@ def changed_table(found: Comparison, items: Sequence[Changed], name: str, captio
         (
             i.scenario,
             i.sample,
-            brief(i.question, 60),
-            brief(i.accepted, 30),
-            f"{i.before}: {brief(i.said_before, 40)}",
-            f"{i.after}: {brief(i.said_after, 40)}",
+            brief(i.question, 300),
+            brief(i.accepted, 60),
+            f"{i.before}: {brief(i.said_before, 80)}",
+            f"{i.after}: {brief(i.said_after, 80)}",
         )
         for i in items
     )
-    return Table(name, caption, columns, rows)
+    changed = Table(name, caption, columns, rows)
+    if any(i.question for i in items):
+        return changed
+    return replace(
+        without_zeros(changed, "Question", "Answer"),
+        notes=("Questions and answers are in the release: add --release DIR.",),
+    )
 
 
 def print_comparison(

@@ -138,7 +138,7 @@ class Table:
 
 
 def without_zeros(table: Table, *titles: str) -> Table:
-    """The table without those of the named columns that hold nothing but zeros."""
+    """The table without those of the named columns that hold nothing but zeros or empty texts."""
     kept = [
         i
         for i, column in enumerate(table.columns)
