@@ -267,7 +267,7 @@ def _known(value: Any) -> float | None:
 
 MISSING_FIGURES = {
     "figure3": "runs over several numbers of distractors: demur sweep RELEASE --distractors 0:10",
-    "figure4": "a release that states topics: a recipe with topics: kmeans",
+    "figure4": "a release that states topics: a recipe with topics: bertopic",
     "figure5": "gates added one by one: demur convergence recipe.yaml --out FOLDER, beside the release",
     "positions": "runs with the gold at several positions: demur sweep RELEASE --positions 0:4 --k 4",
 }
