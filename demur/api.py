@@ -116,8 +116,10 @@ def evaluate(
         seed: seed of every random draw and order.
         repeat: independent answers to each question.
         judge: who grades.
-        out: folder for the run folders. Stored answers are not requested again; an edited function is another system.
-        name: name of the run; the system's own when empty.
+        out: folder for the run folders. Stored answers are not requested again: with another limit, seed, other
+            scenarios or prompts the system's run grows, and holds what was asked before. An edited function is another
+            system.
+        name: name of the run, for one apart from the others; the system's own when empty.
         concurrency: calls at once.
         budget: dollars; stops before exceeding them, and the same call continues.
         encoder: for systems that read with embeddings; the release's own when empty.
