@@ -268,6 +268,8 @@ _GLUE = "\ue000"
 and `plain` text never holds this character."""
 _GAP = 2
 """Characters between two columns."""
+_LEAST = 20
+"""A narrower terminal breaks the lines itself."""
 _NARROWEST = 16
 """Prose that wraps gets at least so many characters."""
 
@@ -340,13 +342,15 @@ class _Grid:
         widths, wishes, groups = dict[int, int](), dict[int, int](), {""}
         for i in places:
             group = plain(self.columns[i].group)
-            texts = [self.heads[i], *(self.cells[n][i] for n in rows)]
-            texts += [] if group in groups else [group]
+            heads = [self.heads[i], "" if group in groups else group]
             groups.add(group)
-            longest = _widest(texts)
-            prose = self.columns[i].wraps and i
-            words = _widest(word for text in texts for word in text.split())
-            widths[i] = min(longest, max(words, _NARROWEST)) if prose else longest
+            cells = [self.cells[n][i] for n in rows]
+            least = _widest(cells)
+            if self.columns[i].wraps and i:
+                words = _widest(word for cell in cells for word in cell.split())
+                least = min(least, max(words, _NARROWEST))
+            widths[i] = max(least, _widest(word for head in heads for word in head.split()))
+            longest = _widest([*heads, *cells])
             wishes[i] = longest - widths[i]
         room = (
             self.width - sum(widths.values()) - _GAP * (len(places) - 1) - 1
@@ -425,28 +429,25 @@ def _widest(texts: Iterable[str]) -> int:
 
 
 def _ungrouped(table: Table) -> Table:
-    """The table with a row for each group of columns, where all groups have the same columns; else as it is."""
+    """The table with a row for each group of columns, where all groups have equal columns; else as it is."""
     groups: dict[str, list[int]] = {}
     for i, column in enumerate(table.columns):
         groups.setdefault(column.group, []).append(i)
     names = groups.pop("", [])
-    titles = {tuple(table.columns[i].title for i in places) for places in groups.values()}
-    if len(titles) != 1 or len(groups) < 2 or names != list(range(len(names))):
+    alike = {
+        tuple(replace(table.columns[i], group="") for i in places) for places in groups.values()
+    }
+    if len(alike) != 1 or len(groups) < 2 or names != list(range(len(names))):
         return table
     rows, bold = list[tuple[Cell, ...]](), set[tuple[int, int]]()
     for n, row in enumerate(table.rows):
-        for group, places in groups.items():
-            if all(row[i] is None for i in places):
-                continue
-            origins = [*names, -1, *places]
+        asked = [g for g, places in groups.items() if any(row[i] is not None for i in places)]
+        for group in asked or groups:
+            origins = [*names, -1, *groups[group]]
             bold |= {(len(rows), place) for place, i in enumerate(origins) if (n, i) in table.bold}
             rows.append(tuple(group if i < 0 else row[i] for i in origins))
-    [first, *_] = groups.values()
-    columns = (
-        *(table.columns[i] for i in names),
-        *texts(""),
-        *(replace(table.columns[i], group="") for i in first),
-    )
+    [shared] = alike
+    columns = (*(table.columns[i] for i in names), *texts(""), *shared)
     starts = section_starts(rows, len(names))
     return replace(table, columns=columns, rows=tuple(rows), rules=starts, bold=frozenset(bold))
 
@@ -481,7 +482,7 @@ def console_for(file: TextIO | None = None, width: int | None = None) -> Console
     return Console(
         file=file or sys.stdout,
         force_jupyter=False,
-        width=width or shutil.get_terminal_size((140, 24)).columns,
+        width=max(width or shutil.get_terminal_size((140, 24)).columns, _LEAST),
         highlight=False,
         legacy_windows=False,
     )

@@ -80,7 +80,7 @@ def test_a_model_that_gives_no_name_leaves_the_words(source, tmp_path):
         world.recipe(source, world.GATES, topics="bertopic", topic_names=spec), tmp_path
     ).release.manifest["topics"]
     assert found["unnamed"] == len(found["rows"]) > 0
-    assert all(row["topic"][0].isdigit() and not row["description"] for row in found["rows"])
+    assert not any(row["description"] for row in found["rows"])
 
 
 def test_a_namer_that_is_no_model_is_refused_and_its_key_known(source):
