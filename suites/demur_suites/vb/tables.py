@@ -51,7 +51,7 @@ def _rank_key(value: float | None) -> float:
 def headline_table(scores: Sequence[Score]) -> Table:
     """Table 2: the composite and its components, best first."""
     names = ("final", "caa", "i_mefr", "t_mefr", "mefr", "selrank", "tom_acc")
-    columns = (
+    columns: tuple[str | Column, ...] = (
         *texts("Model"),
         number("Final", interval=True),
         number("CAA"),
@@ -103,7 +103,7 @@ def headline_table(scores: Sequence[Score]) -> Table:
 
 def selective_table(scores: Sequence[Score]) -> Table:
     """Table 3: what was answered, how confidence ranks it, and both denominators of MEFR."""
-    columns = (
+    columns: tuple[str | Column, ...] = (
         *texts("Model"),
         "Answered",
         "Cov (%)",
