@@ -185,7 +185,11 @@ def chosen_table(scores: Sequence[Score]) -> Table:
         for s in scores
         for category, (best, of_folds) in s.thresholds.items()
     ]
-    columns = (*texts("Model", "Category"), Column("oracle", decimals=2), *texts("of the folds"))
+    columns: tuple[str | Column, ...] = (
+        *texts("Model", "Category"),
+        Column("oracle", decimals=2),
+        *texts("of the folds"),
+    )
     return table("cu-thresholds", "Thresholds on P(pred) that were chosen.", columns, rows)
 
 
@@ -267,7 +271,7 @@ def evaluator_table(scores: Sequence[Score]) -> Table:
         (judge, 100 * idk / n_idk if n_idk else None, n_idk, 100 * answers / n if n else None, n)
         for judge, (idk, n_idk, answers, n) in tried.items()
     ]
-    columns = (
+    columns: tuple[str | Column, ...] = (
         *texts("Judge"),
         Column("read as IDK (%)", "gold IDK"),
         Column("n", "gold IDK"),
@@ -293,7 +297,11 @@ def correlation_table(scores: Sequence[Score]) -> Table | None:
         for scope in scopes
         for (x, y), (r, n) in correlations(scores, scope).items()
     ]
-    columns = (*texts("Over", "x", "y"), Column("Pearson r", decimals=2), "models")
+    columns: tuple[str | Column, ...] = (
+        *texts("Over", "x", "y"),
+        Column("Pearson r", decimals=2),
+        "models",
+    )
     return table("cu-correlation", "What goes with confidence-weighted accuracy.", columns, rows)
 
 

@@ -409,7 +409,7 @@ def cause_tables(found: Causes) -> list[Table]:
     notes.append(
         "disputed: the judge blames memory although the answer is in the evidence, or evidence where none was."
     )
-    columns = (
+    columns: tuple[str | Column, ...] = (
         *texts("Scenario", "Cause"),
         "Wrong answers",
         Column("Share (%)", interval=True),

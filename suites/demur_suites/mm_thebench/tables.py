@@ -61,7 +61,7 @@ def _rule(scores: Sequence[Score]) -> frozenset[int]:
 
 def headline_table(scores: Sequence[Score], video: bool = False) -> Table:
     """Table 2 (text and pictures) or Table 3 (videos); without rows where there is no such item."""
-    columns = (
+    columns: tuple[str | Column, ...] = (
         *texts("Model", "Chains"),
         Column("Acc (%)", "Answer", interval=True),
         Column("Prec.", "Step"),
@@ -149,7 +149,7 @@ def counts_table(scores: Sequence[Score]) -> Table:
             if s.left_out or s.not_asked
         ),
     ]
-    columns = (*texts("Model", "On", "Figure"), "n", "unjudged", "failed")
+    columns: tuple[str | Column, ...] = (*texts("Model", "On", "Figure"), "n", "unjudged", "failed")
     caption = "How many questions stand behind each figure."
     return table("thebench-counts", caption, columns, rows, *notes, rules=rules - {0})
 
@@ -196,7 +196,7 @@ def _share(name: str, hits: int, n: int) -> Measure:
 
 def association_table(scores: Sequence[Score]) -> Table:
     """Table 9: are answers wrong more often where the reasoning is made up than where the perception is?"""
-    columns = (
+    columns: tuple[str | Column, ...] = (
         *texts("Model"),
         Column("chi2", decimals=1),
         Column("p", "chi2", decimals=3),
@@ -259,7 +259,11 @@ def subcategory_table(scores: Sequence[Score]) -> Table:
         for s in _ordered(scores)
         for (dimension, name), (lost, share) in subcategory_shares(s.pairs).items()
     ]
-    columns = (*texts("Model", "Dimension", "Subcategory"), "Points", "Share (%)")
+    columns: tuple[str | Column, ...] = (
+        *texts("Model", "Dimension", "Subcategory"),
+        "Points",
+        "Share (%)",
+    )
     return table("thebench-subcategories", "Points lost to hallucination.", columns, rows)
 
 
