@@ -272,10 +272,11 @@ class NativeSource:
         for name in names:
             if (self.root / name).is_file():
                 return self.root / name
+        name = spelled("sources", type(self), self.name)
         held = sorted(path.name for path in self.root.iterdir())[:12]
         raise UsageError(
             f"{self.name}: none of {', '.join(names)} in {self.root}; it holds {', '.join(held) or 'nothing'}",
-            cure=f"see 'demur sources show {spelled('sources', type(self), self.name)}' for the layout",
+            cure=f"see 'demur sources show {name}' for the layout",
         )
 
 
