@@ -49,6 +49,7 @@ def test_names_are_told_apart_and_kept_short():
 
 
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore")  # of what BERTopic imports
 def test_a_build_names_its_topics_by_a_model(source, tmp_path, capsys):
     spec = {"system": "model:python:topic_namers:namer", "options": {"seed": 0}}
     plan = world.recipe(source, world.GATES, topics="bertopic", topic_names=spec)
@@ -74,6 +75,7 @@ def test_a_build_names_its_topics_by_a_model(source, tmp_path, capsys):
 
 
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore")  # of what BERTopic imports
 def test_a_model_that_gives_no_name_leaves_the_words(source, tmp_path):
     spec = {"system": "model:python:topic_namers:mute"}
     _, found = curate(
