@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         open_release,
         open_run,
         report,
+        sweep,
     )
     from demur.values import Comparison, Evaluation, Frame, Hits, Index
 
@@ -50,6 +51,7 @@ __all__ = [
     "open_release",
     "open_run",
     "report",
+    "sweep",
 ]
 
 

@@ -120,8 +120,10 @@ def evaluate(
         seed: seed of every random draw and order.
         repeat: independent answers to each question.
         judge: who grades.
-        out: folder for the run folders. Stored answers are not requested again; an edited function is another system.
-        name: name of the run; the system's own when empty.
+        out: folder for the run folders. Stored answers are not requested again: with another limit, seed, other
+            scenarios or prompts the system's run grows, and holds what was asked before. An edited function is another
+            system.
+        name: name of the run, for one apart from the others; the system's own when empty.
         concurrency: calls at once.
         budget: dollars; stops before exceeding them, and the same call continues.
         encoder: for systems that read with embeddings; the release's own when empty.
@@ -190,6 +192,41 @@ def evaluate(
             minutes=minutes,
         )
     return Evaluation(folder, release.folder)
+
+
+@checked
+def sweep(
+    release: StrPath | Release,
+    system: SystemLike,
+    *,
+    distractors: tuple[int, int] | None = None,
+    positions: tuple[int, int] | None = None,
+    modality: bool = False,
+    scenarios: Scenarios = "all",
+    k: int = 2,
+    **options: Any,
+) -> Evaluation:
+    """Evaluate a system under everything that varies: `Evaluation.rates` has a line for each.
+
+    Args:
+        release: folder, ``hf:...`` or opened.
+        system: as `evaluate` takes it.
+        distractors: lowest and highest number of distractors, Realistic.
+        positions: lowest and highest position of the gold among k distractors, Realistic.
+        modality: the Realistic scenario by modality of gold and distractors.
+        scenarios: asked besides.
+        k: distractors, where a recipe gives no number.
+        options: as `evaluate` takes them, such as ``strictness="all"``, ``limit`` and ``out``.
+    """
+    from demur.scenarios import contexts
+
+    recipes = [
+        *contexts.recipes(_several(scenarios), k=k),
+        *(contexts.sweep(*distractors) if distractors else ()),
+        *(contexts.positions(*positions, k) if positions else ()),
+        *(contexts.grid(k) if modality else ()),
+    ]
+    return evaluate(release, system, scenarios=list(map(str, recipes)), k=k, **options)
 
 
 def _several(texts: Scenarios) -> list[str]:

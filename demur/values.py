@@ -139,7 +139,7 @@ class Evaluation:
     def rates(
         self, by: str | None = None, *, labels: StrPath | bool | None = None, finite: bool = False
     ) -> Frame:
-        """Accuracy, deflection and hallucination by scenario, each with its n and interval.
+        """Accuracy, deflection and hallucination by scenario, each with its n and interval; of a sweep, by recipe too.
 
         Drawn labels in the run folder correct them where a scenario has enough (`demur.reports.labels`).
 
@@ -167,7 +167,12 @@ class Evaluation:
 
         head = headline(self.data.runs)
         if by is None:
-            return Frame(results_table(self.data, head))
+            rows = self.data.runs[0].rows
+            asked = [
+                set(rows.tally(*names))
+                for names in (("scenario",), ("scenario", "recipe", "condition"))
+            ]
+            return Frame(results_table(self.data, head, every=len(asked[1]) > len(asked[0])))
         known = ("source", "topic", "query_modality", "gold_modality", "negative_modality")
         if by not in known:
             raise UsageError(f"by={by!r}", cure=f"one of {', '.join(known)}")
@@ -290,9 +295,14 @@ class Hits(Tabular, Sequence[Any]):
     @property
     def frame(self) -> Frame:
         """Rank, score, id, title and the start of the text."""
-        from demur.reports.tables import Table, titled
+        from demur.reports.tables import Table, numbers, texts
 
-        columns = titled("rank | score .4 | <id | <title | <text")
+        columns = (
+            *numbers("rank"),
+            *numbers("score", decimals=4),
+            *texts("id"),
+            *texts("title", "text", wraps=True),
+        )
         rows = tuple(
             (r, float(s), d.id, d.title, " ".join((d.text or "(image)").split())[:80])
             for r, s, d in self._found

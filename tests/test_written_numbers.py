@@ -6,17 +6,14 @@ from pathlib import Path
 
 import mini_sources as mini
 import pytest
-from strategies import tiny_release
 
 from demur.cli._asking import _span
-from demur.core.errors import DataError, UsageError
+from demur.core.errors import UsageError
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order
 from demur.curation.mining.folder import Samples
 from demur.curation.sources import open_source
-from demur.evaluation.rejudge import _remake_tasks
 from demur.indexing.chunk import open_chunker
-from demur.release import Release
 from demur.release.card import recall_lines
 
 NONE = ["\u00b2", "\u0663", "9" * 5_000, "-1", "1e3", "0x1", "1 2", "\u2467"]
@@ -68,17 +65,3 @@ def test_of_a_card() -> None:
     assert heads[0] == "queries"
     assert heads[-2:] == ["recall@2", "recall@10"]
     assert len(heads) == len(rows[0]) == 3 + len(NONE)
-
-
-@pytest.mark.parametrize("key", ["seed", "repeat"])
-@pytest.mark.parametrize(
-    "value", ["\u00b2", "9" * 5_000, "1e3", None, [], {}, 10**12], ids=lambda v: ascii(v)[:8]
-)
-def test_of_the_manifest_of_a_run(tmp_path: Path, key: str, value: object) -> None:
-    release = Release.open(tiny_release(tmp_path / "release", 1))
-    manifest = {"recipes": ["oracle"], "conditions": ["moderate"], key: value}
-    if (key, value) == ("seed", 10**12):
-        assert _remake_tasks(tmp_path, manifest, release, {}) == []
-        return
-    with pytest.raises(DataError, match="not the manifest of a run"):
-        _remake_tasks(tmp_path, manifest, release, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from demur.core.text import plain
@@ -12,7 +12,7 @@ from demur.core.text import plain
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from demur.release import FunnelStep
+    from demur.release import Release
     from demur.reports.tables import Form, Table
 
 
@@ -38,7 +38,19 @@ def print_json(value: Any, indent: int | None = None) -> None:
 
 def print_tables(tables: Iterable[Table], form: Form) -> None:
     """Print tables in one form, with an empty line between them."""
-    sys.stdout.write("\n".join(table.render(form) for table in tables))
+    if form == "terminal":
+        show(*tables)
+    else:
+        sys.stdout.write("\n".join(table.render(form) for table in tables))
+
+
+def show(*tables: Table) -> None:
+    """Print tables as wide as the terminal."""
+    from demur.reports.tables import console_for, print_table
+
+    console = console_for()
+    for table in tables:
+        print_table(console, table)
 
 
 def words(*values: Any, style: str = "") -> Text:
@@ -48,50 +60,12 @@ def words(*values: Any, style: str = "") -> Text:
     return Text(plain(" ".join(map(str, values))), style=style)
 
 
-def show_table(
-    title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, left: Collection[str] = ()
-) -> None:
-    """Print a table of untrusted values; the columns named in ``left`` are aligned left, the others right."""
-    from rich.console import Console
-    from rich.table import Table
+def show_funnel(release: Release) -> None:
+    """Print the funnel of a release."""
+    from demur.reports.data import ReportData
+    from demur.reports.release import funnel_table
 
-    table = Table(title=words(title, style="table.title") if title else None, title_justify="left")
-    for head in heads:
-        table.add_column(words(head), justify="left" if head in left else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(words, row))
-    Console().print(table)
-
-
-def print_funnel(steps: Iterable[FunnelStep]) -> None:
-    """Print the funnel of a build or release."""
-    rows = [
-        (
-            s.stage,
-            f"{s.entered:,}",
-            f"{s.kept:,}",
-            "; ".join(f"{why} ({n:,})" for why, n in sorted(s.dropped.items())),
-        )
-        for s in steps
-    ]
-    show_table(
-        "Funnel",
-        ("stage", "entered", "kept", "dropped because"),
-        rows,
-        left=("stage", "dropped because"),
-    )
-
-
-def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = ()) -> list[str]:
-    """Rows of text as lines, each column as wide as its widest cell; columns in ``left`` are aligned left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if at in left else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    show(funnel_table(ReportData((), release)))
 
 
 def harmless(text: str) -> str:

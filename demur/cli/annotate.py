@@ -226,7 +226,7 @@ def _draw(args: argparse.Namespace) -> int:
     from demur.reports.annotate import balance, draw_items, write_sheet
     from demur.reports.data import load
 
-    data = load(args.runs, args.release)
+    data = load(args.runs, args.release, needs_release=True)
     items = draw_items(data, args.n, seed=args.seed)
     key = write_sheet(data, items, args.out)
     counts = balance(items)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from demur.cli._arguments import TRUST, budget_of, money, share
-from demur.cli._output import aligned, note, print_funnel, print_json, say, words
+from demur.cli._output import note, print_json, say, show, show_funnel, words
 from demur.core.errors import UsageError
 from demur.core.text import command
 
@@ -144,7 +144,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     from demur.release.evidence import telling
 
     console = Console()
-    print_funnel(built.funnel)
+    show_funnel(release)
     console.print(
         words(
             f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate "
@@ -189,13 +189,14 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
         UsageError: the rate of replies is not positive.
     """
     from demur.models.estimate import check_rate, duration
+    from demur.reports.tables import Table, numbers, texts
 
     check_rate(per_second)
     seconds = None if per_second is None else plan.seconds(per_second)
+    counts: tuple[Literal["naive", "at_most", "expected", "had", "tokens"], ...]
+    counts = ("naive", "at_most", "expected", "had", "tokens")
     if as_json:
-        totals: dict[str, Any] = {
-            c: plan.total(c) for c in ("naive", "at_most", "expected", "had", "tokens")
-        }
+        totals: dict[str, Any] = {c: plan.total(c) for c in counts}
         totals |= {c: plan.dollars(c) for c in ("money_expected", "money_at_most")} | {
             "seconds": seconds
         }
@@ -205,50 +206,28 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
     def money(value: float | None) -> str:
         return "unknown" if value is None else f"${value:,.2f}"
 
-    head = [
-        "stage",
-        "gate",
-        "P(right)",
-        "",
-        "Algorithm 1",
-        "at most",
-        "expected",
-        "had",
-        "tokens",
-        "money",
-        "at most",
-    ]
+    columns = (
+        *texts("stage", "gate"),
+        *numbers("P(right)", decimals=2),
+        *texts("by"),
+        *numbers("Algorithm 1", "at most", "expected", "had", "tokens", "money", "money at most"),
+    )
     rows = [
-        [
+        (
             line.stage.value,
             line.gate,
-            f"{line.rate:.2f}",
+            line.rate,
             line.rate_from,
-            f"{line.naive:,}",
-            f"{line.at_most:,}",
-            f"{line.expected:,}",
-            f"{line.had:,}",
-            f"{line.tokens:,}",
+            *(getattr(line, count) for count in counts),
             money(line.money_expected),
             money(line.money_at_most),
-        ]
+        )
         for line in plan.lines
     ]
-    rows.append(
-        [
-            "total",
-            "",
-            "",
-            "",
-            *(f"{plan.total(c):,}" for c in ("naive", "at_most", "expected", "had", "tokens")),
-            money(plan.dollars("money_expected")),
-            money(plan.dollars("money_at_most")),
-        ]
-    )
-    lines = [
-        f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models:"
-    ]
-    lines += aligned([head, *rows], left=(0, 1, 3))
+    paid = plan.dollars("money_expected"), plan.dollars("money_at_most")
+    rows.append(("total", "", None, "", *(plan.total(c) for c in counts), *map(money, paid)))
+    caption = f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models"
+    show(Table("plan", caption, columns, tuple(rows), frozenset({len(plan.lines)})))
     how = (
         f"from {plan.verdicts:,} verdicts, 95 %"
         if plan.basis == "learnt"
@@ -257,7 +236,7 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
     cost = (
         "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
     )
-    lines.append(f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})")
+    lines = [f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})"]
     if seconds is not None:
         rate = f"time: {duration(seconds)} at {per_second:g} answers per second"
         lines.append(f"{rate}, for the questions expected to go to models and functions")

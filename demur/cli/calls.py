@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import budget_of, job, money, positive, share
-from demur.cli._output import aligned, note, print_json, say
+from demur.cli._output import note, print_json, say, show
 
 if TYPE_CHECKING:
     from demur.models.ledger import Stats
+    from demur.reports.tables import Table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -129,33 +130,25 @@ def _ask(args: argparse.Namespace) -> int:
     return 1 if any(r.error for r in responses) else 0
 
 
-def _table(stats: Sequence[Stats]) -> str:
-    head = [
-        "model",
-        "replies",
-        "retries",
-        "prompt",
-        "cached",
-        "completion",
-        "reasoning",
-        "money",
-        "mean s",
-        "faults",
-    ]
-    rows = [
-        [
-            s.model,
-            *(
-                f"{n:,}"
-                for n in (s.replies, s.retries, s.prompt, s.cached, s.completion, s.reasoning)
-            ),
+def _table(stats: Sequence[Stats]) -> Table:
+    from demur.reports.tables import Table, numbers, texts
+
+    columns = (
+        *texts("model"),
+        *numbers("replies", "retries", "prompt", "cached", "completion", "reasoning", "money"),
+        *numbers("mean s", decimals=2),
+        *texts("faults", wraps=True),
+    )
+    rows = tuple(
+        (
+            *(s.model, s.replies, s.retries, s.prompt, s.cached, s.completion, s.reasoning),
             f"${s.price:,.2f}" + (f" + {s.unpriced:,} unpriced" if s.unpriced else ""),
-            f"{s.seconds / s.replies:.2f}",
-            ", ".join(f"{n}x {kind}" for kind, n in s.faults.items()) or "-",
-        ]
+            s.seconds / s.replies,
+            ", ".join(f"{n}x {kind}" for kind, n in s.faults.items()) or None,
+        )
         for s in stats
-    ]
-    return "\n".join(aligned([head, *rows], left=(0, len(head) - 1)))
+    )
+    return Table("calls", "Replies in the ledger", columns, rows)
 
 
 def _stats(args: argparse.Namespace) -> int:
@@ -165,8 +158,10 @@ def _stats(args: argparse.Namespace) -> int:
         found = ledger.stats()
     if args.json:
         print_json([s._asdict() for s in found])
+    elif found:
+        show(_table(found))
     else:
-        say(_table(found) if found else "the ledger holds no replies")
+        say("the ledger holds no replies")
     return 0
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import TRUST, budget_of, money, share
-from demur.cli._output import print_json, say, show_table
+from demur.cli._output import print_json, say, show
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -70,29 +70,31 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(found.model_dump(mode="json"))
         return 0
+    from demur.reports.tables import Table, numbers, texts
+
     monitors = sorted(found.rounds[0].monitors)
     whole = all(one.kept is not None for one in found.rounds[1:])
     held = any(one.undecided for one in found.rounds)
-    rows = []
-    for one in found.rounds:
-        row = [one.gates[-1] if one.gates else "none", f"{one.size:,}"]
-        row += [f"{one.undecided:,}"] if held else []
-        row.append(_percent(one.changed))
-        row += ["-" if one.kept is None else f"{one.kept:,}"] if whole else []
-        row += [
-            " / ".join(map(_percent, (c.accuracy, c.deflection, c.hallucination)))
-            for c in (one.monitors[m] for m in monitors)
-        ]
-        rows.append(row)
-    heads = [
-        "last gate",
-        "left",
-        *(["undecided"] if held else []),
-        "removed %",
-        *(["kept in the end"] if whole else []),
-    ]
-    heads += [f"{m}: right / deflects / wrong %" for m in monitors]
-    show_table("Gating models added one by one", heads, rows, left=("last gate",))
+    rates = [f"{m}: right / deflects / wrong %" for m in monitors]
+    columns = (
+        *texts("last gate"),
+        *numbers("left", *["undecided"] * held, "removed %", *["kept in the end"] * whole, *rates),
+    )
+    rows = tuple(
+        (
+            one.gates[-1] if one.gates else "none",
+            one.size,
+            *[one.undecided] * held,
+            _percent(one.changed),
+            *[one.kept] * whole,
+            *(
+                " / ".join(map(_percent, (c.accuracy, c.deflection, c.hallucination)))
+                for c in (one.monitors[m] for m in monitors)
+            ),
+        )
+        for one in found.rounds
+    )
+    show(Table("rounds", "Gating models added one by one", columns, rows))
     if found.silent:
         say(f"no information from gates that answered nothing: {', '.join(found.silent)}")
     verdict = f"converged after {found.converged_after} gate(s)"

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from demur.cli._arguments import share
-from demur.cli._output import print_json, say, show_table, words
+from demur.cli._output import print_json, say, show, words
 
 UNASKABLE = "cannot be asked"
 """Prefix of the label of a gate that could not be asked (`demur.curation.explain.Explained`)."""
@@ -30,6 +30,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from rich.console import Console
 
+    from demur.reports.tables import Table, texts
+
     console = Console()
     console.print(words(story.sample), style="bold", highlight=False)
     if story.question:
@@ -43,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
     if story.way_out:
         console.print(words(f"to keep it: {story.way_out}"), highlight=False)
     if story.parametric or story.solvable:
-        gates = [
+        gates = tuple(
             (stage, gate, label, story.answers.get(f"{stage}/{gate}", ""))
             for stage, labels in (("parametric", story.parametric), ("solvable", story.solvable))
             for gate, label in labels.items()
-        ]
-        heads: tuple[str, ...] = ("stage", "gate", "label", "answer")
-        show_table("Gating models", heads, gates, left=heads)
+        )
+        columns = (*texts("stage", "gate", "label"), *texts("answer", wraps=True))
+        show(Table("gates", "Gating models", columns, gates))
     if story.distractors:
         rows = []
         unasked: Counter[str] = Counter()  # printed once, not beside every distractor
@@ -64,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
             rows.append(
                 (d.id, found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d.decision)
             )
-        heads = ("id", "found by", "labels", "decision")
-        show_table("Distractors", heads, rows, left=heads)
+        columns = (*texts("id", "found by"), *texts("labels", "decision", wraps=True))
+        show(Table("distractors", "Distractors", columns, tuple(rows)))
         for why, n in unasked.items():
             console.print(
                 words(f"{why} ({n} of {len(story.distractors)} distractors)"), highlight=False

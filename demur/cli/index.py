@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.cli._arguments import TRUST, job, open_engine, positive, share
-from demur.cli._output import note, print_json, say, show_table, words
-from demur.core.text import brief
+from demur.cli._output import note, print_json, say, show, words
 
 EPILOG = """examples:
   $ demur index build atlas --out index
@@ -197,22 +196,26 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
             f"  {space:<6} {entry['name']}  {entry['dims']}-d, {entry['similarity']}  ({entry['note']})"
         )
     say("  " + "  ".join(f"{n:,} {name}" for name, n in manifest["counts"].items()))
-    rows = [
+    from demur.reports.tables import Table, numbers, texts
+
+    columns = (*texts("part", "kind"), *numbers("rows"), *texts("why", wraps=True))
+    rows = tuple(
         (
             name,
             part["kind"],
-            f"{part['count']:,}",
+            part["count"],
             part.get("why")
             or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}",
         )
         for name, part in manifest["parts"].items()
-    ]
-    show_table("", ("part", "kind", "rows", "why"), rows, left=("part", "kind", "rows", "why"))
+    )
+    show(Table("parts", "Parts", columns, rows))
 
 
 def _search(args: argparse.Namespace) -> int:
     from demur.core.errors import UsageError
     from demur.curation.indexes import open_searcher, search
+    from demur.values import Hits
 
     text = args.text if args.text.strip() else ""
     if not text and args.image is None:
@@ -228,10 +231,5 @@ def _search(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"mode": mode, "index": searcher.id, "hits": shown}, 1)
         return 0
-    rows = [
-        (hit.rank, f"{hit.score:.4f}", hit.document, d.title, brief(d.text or "", 120))
-        for hit, d in found
-    ]
-    heads = ("rank", "score", "id", "title", "text")
-    show_table(f"{mode}, {len(found)} hits", heads, rows, left=heads[2:])
+    show(Hits([(hit.rank, hit.score, d) for hit, d in found], mode).frame.table)
     return 0

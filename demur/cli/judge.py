@@ -353,7 +353,7 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
     from demur.core.text import brief
     from demur.evaluation.rejudge import put_attacks
     from demur.judge.attacks import attacks
-    from demur.reports.tables import Table, titled
+    from demur.reports.tables import Table, numbers, texts
 
     judge = _opened(args)
     bare = _opened(args, unmasked=True) if args.unmasked else None
@@ -367,12 +367,15 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
         families = [h._asdict() for h in found.families]
         print_json(_summary(judge) | {"families": families, "flipped": found.flipped})
         return 0
-    columns = titled("<Family", "n", "Flipped", "Blocked", "Judge failed")
+    columns = (
+        *texts("Family"),
+        *numbers("n", "Flipped", "Blocked", "Judge failed"),
+    )
     notes = [
         "Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade."
     ]
     if bare:
-        columns += titled("Flipped unmasked", "Blocked by the mask")
+        columns += numbers("Flipped unmasked", "Blocked by the mask")
         notes.append(
             "Flipped unmasked: by answers of which nothing is left out. Blocked by the mask: flipped only so."
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import TRUST, open_engine, positive, share
-from demur.cli._output import note, print_json, say, show_table
+from demur.cli._output import note, print_json, say, show
 
 if TYPE_CHECKING:
     from demur.retrieval.recall import Choice
@@ -175,23 +175,16 @@ def run(args: argparse.Namespace) -> int:
 
 def print_recall(choice: Choice) -> None:
     """Print the recall of each retrieval mode, the chosen one marked."""
-    heads = ["mode", *(f"{m.name} (n={m.n})" for m in (choice.table[0][1] if choice.table else ()))]
-    rows = [
-        [
-            f"* {mode}" if mode == choice.mode else f"  {mode}",
-            *(
-                "-" if m.value is None else f"{m.value:.2f} ({m.low:.2f}-{m.high:.2f})"
-                for m in measures
-            ),
-        ]
+    from demur.reports.tables import Cell, Table, numbers, texts
+
+    heads = [f"{m.name} (n={m.n})" for m in (choice.table[0][1] if choice.table else ())]
+    columns = (*texts("mode"), *numbers(*heads, interval=True, decimals=2, percent=False))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (f"* {mode}" if mode == choice.mode else f"  {mode}", *measures)
         for mode, measures in choice.table
-    ]
-    show_table(
-        f"{choice.source}: recall of gold, 95 % intervals; *: the chosen mode",
-        heads,
-        rows,
-        left=("mode",),
     )
+    caption = f"{choice.source}: recall of gold, 95 % intervals; *: the chosen mode"
+    show(Table("recall", caption, columns, rows))
     if choice.own_images_indexed:
         say(
             f"{choice.own_images_indexed:,} query images are in the index themselves: not counted as found"
@@ -199,21 +192,12 @@ def print_recall(choice: Choice) -> None:
 
 
 def _print(summary: dict[str, Any]) -> None:
-    for heading, group in (
-        ("distractors by mode", "distractors"),
-        ("hits left out by reason", "left_out"),
-    ):
-        title = (
-            f"{summary['samples']} samples, index {summary['index']}"
-            if group == "distractors"
-            else ""
-        )
-        show_table(
-            title,
-            (heading, "n"),
-            [(name, f"{n:,}") for name, n in summary[group].items()],
-            left=(heading,),
-        )
+    from demur.reports.tables import Table, numbers, texts
+
+    say(f"{summary['samples']} samples, index {summary['index']}")
+    for caption, key in (("Distractors by mode", "distractors"), ("Hits left out", "left_out")):
+        columns = (*texts("mode" if key == "distractors" else "reason"), *numbers("n"))
+        show(Table(key, caption, columns, tuple(summary[key].items())))
     if summary["without_distractors"]:
         say(f"{len(summary['without_distractors'])} sample(s) got none; mining.json names them")
     note(*(f"skipped: {line}" for line in summary["skipped"]))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import TRUST, job, positive, share
-from demur.cli._output import say, show_table
+from demur.cli._output import say, show
 
 if TYPE_CHECKING:
     from demur.curation.pool import PoolCounts
@@ -71,45 +71,30 @@ def _mean(value: float | None) -> str:
 
 
 def _print(counts: PoolCounts) -> None:
-    heads = (
-        "source",
-        "samples",
-        "share",
-        "query",
-        "context",
-        "gold",
-        "neg.",
-        "left out",
-        "documents",
+    from demur.reports.tables import Table, numbers, texts
+
+    columns = (
+        *texts("source"),
+        *numbers("samples", "share"),
+        *texts("query", "context", wraps=True),
+        *numbers("gold", "neg.", "left out", "documents"),
     )
     rows = [
         (
             row.source,
-            f"{row.samples:,}",
-            f"{row.samples / counts.samples:.1%}" if counts.samples else "-",
+            row.samples,
+            f"{row.samples / counts.samples:.1%}" if counts.samples else None,
             row.query,
             row.context,
-            _mean(row.gold),
-            _mean(row.negatives),
-            f"{row.bad + row.duplicates:,}",
-            f"{row.documents:,}",
+            row.gold,
+            row.negatives,
+            row.bad + row.duplicates,
+            row.documents,
         )
         for row in counts.sources
     ]
-    rows.append(
-        (
-            "total",
-            f"{counts.samples:,}",
-            "",
-            "",
-            "",
-            _mean(counts.gold),
-            _mean(counts.negatives),
-            "",
-            "",
-        )
-    )
-    show_table("", heads, rows, left=("source", "query", "context"))
+    total = ("total", counts.samples, "", "", "", counts.gold, counts.negatives, "", "")
+    show(Table("pool", "Samples by source", columns, (*rows, total), frozenset({len(rows)})))
     images = counts.with_image_negatives
     for name, value in (
         ("unique questions", f"{counts.unique_questions:,}"),

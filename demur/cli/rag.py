@@ -16,18 +16,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         jobs,
         "probe",
         "ask a service one question, and print how demur reads the reply",
-        epilog="example:\n  $ demur rag probe rag.yaml --question 'Which river flows through Vienna?'\n\n"
+        epilog="example:\n  $ demur rag probe rag.yaml --release demo-out/release\n\n"
         "A mapping says how a question becomes a request and how a reply becomes an answer; docs/score-your-rag.md has "
         'one to\nstart from. A bare address gets {"question": ...}.',
     )
     probe.add_argument("mapping", metavar="MAPPING", help="rag.yaml, or an address")
     probe.add_argument(
         "--question",
-        default="Which river flows through Vienna?",
-        help="question (default: %(default)s)",
+        default="",
+        help="question (default: one of the release, or about Vienna's river)",
     )
     probe.add_argument(
         "--image", type=Path, nargs="*", default=[], metavar="FILE", help="images of the question"
+    )
+    probe.add_argument(
+        "--release", type=Path, metavar="DIR", help="release whose question is asked"
     )
     share(probe, *TRUST, "--json")
     table = job(
@@ -43,14 +46,16 @@ def run(args: argparse.Namespace) -> int:
     """Do the job; exit 1 when a probe gets no answer."""
     if args.job == "table":
         return _table(args)
+    from demur.api import open_release
     from demur.scenarios.systems.http_probe import probe_service
 
-    found = probe_service(args.mapping, args.question, args.image)
+    release = None if args.release is None else open_release(args.release)
+    probe = probe_service(args.mapping, args.question, args.image, release)
     if args.json:
-        print_json(found.as_json())
+        print_json(probe.as_json())
     else:
-        say(found.text().removesuffix("\n"))
-    return 1 if found.response.error else 0
+        say(probe.text().removesuffix("\n"))
+    return 1 if probe.response.error else 0
 
 
 def _table(args: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import job, share
-from demur.cli._output import note, print_funnel, print_json, say, show_table, words
+from demur.cli._output import note, print_json, say, show, show_funnel, words
 from demur.core.text import brief, plain
 
 if TYPE_CHECKING:
@@ -95,12 +95,15 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
     came = sum(len(c.distractors_came) for c in found.changed)
     if lost or came:
         say(f"  samples in both releases: {lost:,} distractors removed, {came:,} added")
+    from demur.reports.tables import Cell, Table, numbers, texts
+
     for head, table_of in (("source", found.by_source), ("topic", found.by_topic)):
         kinds = {"left": "removed", "came": "added", "changed": "changed", "same": "unchanged"}
-        rows = (
-            (key or "(none)", *(f"{n.get(c, 0):,}" for c in kinds)) for key, n in table_of.items()
+        rows: tuple[tuple[Cell, ...], ...] = tuple(
+            (key or "(none)", *(n.get(c, 0) for c in kinds)) for key, n in table_of.items()
         )
-        show_table(f"By {head}", (head, *kinds.values()), rows, left=(head,))
+        columns = (*texts(head), *numbers(*kinds.values()))
+        show(Table(head, f"Samples by {head}", columns, rows))
     for key, pair in {**{f"recipe {k}": v for k, v in found.recipe.items()}, **found.made}.items():
         say(f"{key}: {_change(*pair)}")
     return 0
@@ -152,8 +155,10 @@ def _push(release: Release, args: argparse.Namespace) -> int:
 
 
 def _show(release: Release, *, as_json: bool) -> int:
-    from demur.release.card import recall_lines
     from demur.release.evidence import evidence_by_source, evidence_table
+    from demur.reports.data import ReportData
+    from demur.reports.release import recall_table
+    from demur.reports.tables import Table, texts
 
     evidence = evidence_by_source(list(release.samples()), release.recall)
     if as_json:
@@ -177,16 +182,12 @@ def _show(release: Release, *, as_json: bool) -> int:
     for key, value in manifest["counts"].items():
         if isinstance(value, int):
             say(f"  {value:>7,}  {key.replace('_', ' ')}")
-    print_funnel(release.steps)
-    heads, tried = recall_lines(release.recall, intervals=False)  # the card holds them
-    columns_of_evidence, rows = evidence_table(evidence)
-    for title, columns, lines in (
-        ("Retrieval modes by recall of gold", heads, tried),
-        ("Evidence", columns_of_evidence, rows),
-    ):
-        if lines:
-            heads = [column.replace("recall@", "@") for column in columns]
-            show_table(title, heads, lines, left=heads)
+    show_funnel(release)
+    if release.recall:
+        show(recall_table(ReportData((), release)))
+    heads, rows = evidence_table(evidence)
+    columns = (*texts(heads[0]), *texts(*heads[1:], wraps=True))
+    show(Table("evidence", "Evidence by source", columns, tuple(map(tuple, rows))))
     for source, result in sorted((manifest.get("sources") or {}).items()):
         for licence in result.get("licences", ()) if isinstance(result, dict) else ():
             say(f"  licence of {source}: {plain(str(licence))}")

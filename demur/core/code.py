@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 from demur.core.errors import UsageError
@@ -106,6 +107,9 @@ def code_digest(thing: object, revision: str = "") -> str:
     owner = thing if inspect.isroutine(thing) or inspect.isclass(thing) else type(thing)
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
     name = getattr(owner, "__qualname__", "")
+    if isinstance(thing, FunctionType) and name.endswith("<lambda>"):
+        # Several in a file, or in a line, have one name and one source.
+        parts += [_compiled(thing.__code__), _identifying_value(thing.__defaults__)]
     file = getattr(module, "__file__", None)
     if module is None or file is None or not Path(file).is_file():  # a notebook cell, the prompt
         parts += [name, _source_text(owner)]
@@ -139,6 +143,17 @@ def _identifying_value(value: object) -> object:
     if isinstance(value, tuple | list):
         return [_identifying_value(v) for v in value]
     return getattr(value, "__qualname__", type(value).__qualname__)
+
+
+def _compiled(code: CodeType) -> list[object]:
+    """The instructions of a function and of those inside it."""
+
+    def constant(value: object) -> object:
+        if isinstance(value, CodeType):
+            return _compiled(value)
+        return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
+
+    return [code.co_code.hex(), list(code.co_names), [constant(c) for c in code.co_consts]]
 
 
 def _source_text(owner: object) -> str:

@@ -48,6 +48,13 @@ def where(kind: Kind) -> dict[str, str]:
     return {name: point.value for name, point in sorted(_registered(kind).items())}
 
 
+def spelled(kind: Kind, part: type, name: str) -> str:
+    """How a command names a part: by its own name where that is registered, else as ``module:Class``."""
+    if name in names(kind) and find(kind, name)[0] is part:
+        return name
+    return f"{part.__module__}:{part.__qualname__}"
+
+
 def find(kind: Kind, text: str) -> tuple[Any, str]:
     """The factory that ``text`` names, and the argument that follows its name.
 

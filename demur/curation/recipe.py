@@ -119,7 +119,7 @@ class BuildRecipe(Record):
     """Systems that decide nothing: `demur convergence` watches their answers without evidence as gates are added."""
     retest: int = Field(default=25, ge=0)
     """Kept samples that the gates are asked again without evidence, to tell sampling noise from knowledge."""
-    topics: Literal["kmeans", "bertopic", "none"] = "kmeans"
+    topics: Literal["bertopic", "none"] = "none"
     """How topics are found in the questions, for the comparison of pool and release, beside the source's own."""
     topic_names: NamerSpec | None = None
     """A model that names the topics found in the questions from ten representative ones of each; None: their words."""
@@ -182,6 +182,8 @@ class BuildRecipe(Record):
                 )
         if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
             raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
+        if self.topic_names is not None and self.topics == "none":
+            raise ValueError("topic_names has no topics to name: write topics: bertopic")
         names = [g.name or g.system for g in (*self.gates, *self.monitors)]
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(

@@ -2,14 +2,13 @@
 
 VLM-DeflectionBench, appendix C and Fig. 4, compares the distributions by eye; here each topic's retention has an
 interval, and the whole comparison a test. Topics are the source's own (`Sample.topic`), or are found in the questions
-by k-means over sentence embeddings or by BERTopic. Their names are their characteristic words, or come from a model
-that sees ten representative questions of each topic with their query images.
+by BERTopic over sentence embeddings. Their names are their characteristic words, or come from a model that sees ten
+representative questions of each topic with their query images.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -35,13 +34,6 @@ REPRESENTATIVES = 10
 """Questions of a topic that a model names it by (appendix C)."""
 NAMING = "topic-name.v1.md"
 """File in ``prompts``."""
-_STOP = frozenset(
-    re.findall(
-        r"\w+",
-        "a an and are as at be by did do does for from had has have how in is it its of on or shown than "
-        "that the their there these this to was were what when where which who whose why will with",
-    )
-)
 
 
 class TopicRow(Record):
@@ -72,7 +64,7 @@ class Drift(Record):
     """A comparison of the topics of a pool with those of the samples kept from it."""
 
     by: str
-    """Origin of the topics: ``source``, ``kmeans(k=12)``, ``bertopic``."""
+    """Origin of the topics: ``source``, ``bertopic``."""
     named_by: str = ""
     """The model that named them; "" if their words do."""
     unnamed: int = 0
@@ -153,51 +145,6 @@ def drift(
     )
 
 
-def clusters(
-    questions: Sequence[str],
-    vectors: npt.NDArray[np.float32],
-    *,
-    k: int | None = None,
-    seed: int = 0,
-) -> list[str]:
-    """A topic for each question, by spherical k-means over its embedding (faiss, seeded).
-
-    Args:
-        questions: n of them.
-        vectors: (n, d) float32, rows of length 1.
-        k: number of topics; None: one for every thirty different questions, 2 to 30.
-        seed: of the starting centres.
-
-    Returns:
-        n names: the number of the topic and its three most characteristic words (class-based tf-idf).
-    """
-    import faiss
-    import numpy as np
-
-    # Count equal questions once, or a frequent template would be a topic by its weight alone.
-    distinct = sorted(set(questions))
-    place = {q: i for i, q in enumerate(questions)}
-    points = np.ascontiguousarray(vectors[[place[q] for q in distinct]], dtype=np.float32)
-    if len(distinct) < 4:
-        return ["all"] * len(questions)
-    wanted = min(k or max(2, min(30, len(distinct) // 30)), len(distinct))
-    means = faiss.Kmeans(
-        points.shape[1],
-        wanted,
-        niter=25,
-        nredo=3,
-        seed=seed,
-        spherical=True,
-        min_points_per_centroid=1,
-        verbose=False,
-    )
-    means.train(points)
-    _, found = means.index.search(points, 1)
-    of = {q: int(c) for q, c in zip(distinct, found[:, 0], strict=True)}
-    names = _named([of[q] for q in distinct], distinct)
-    return [names[of[q]] for q in questions]
-
-
 def representatives(
     topics: Sequence[str],
     questions: Sequence[str],
@@ -266,19 +213,6 @@ def named(topics: Sequence[str], names: Mapping[str, TopicName]) -> list[str]:
         given[name] += 1
         called[topic] = name if given[name] == 1 else f"{name} ({given[name]})"
     return [called[topic] for topic in topics]
-
-
-def _named(labels: Sequence[int], questions: Sequence[str]) -> dict[int, str]:
-    words: dict[int, Counter[str]] = defaultdict(Counter)
-    for label, question in zip(labels, questions, strict=True):
-        words[label].update(set(re.findall(r"[^\W\d_]{3,}", question.lower())) - _STOP)
-    spread = Counter(w for counter in words.values() for w in counter)
-    names = {}
-    for number, label in enumerate(sorted(words), 1):
-        weight = {w: n * math.log(1 + len(words) / spread[w]) for w, n in words[label].items()}
-        best = sorted(weight, key=lambda w: (-weight[w], w))[:3]
-        names[label] = f"{number}: {', '.join(best) or 'other'}"
-    return names
 
 
 BERTOPIC_LEAST = 16
@@ -353,12 +287,8 @@ async def drifts(
         return found
     questions = [s.question for s in samples]
     vectors = await asyncio.to_thread(embed, questions)
-    if recipe.topics == "bertopic":
-        topics = await asyncio.to_thread(bertopics, questions, vectors, seed=recipe.seed)
-        by = "bertopic"
-    else:
-        topics = await asyncio.to_thread(clusters, questions, vectors, seed=recipe.seed)
-        by = f"kmeans(k={len(set(topics))})"
+    topics = await asyncio.to_thread(bertopics, questions, vectors, seed=recipe.seed)
+    by = recipe.topics
     if namer is None:
         return [*found, drift(topics, kept, by=by, seed=recipe.seed)]
     names = await name_topics(samples, topics, vectors, namer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,6 +15,7 @@ from demur.core.untrusted import Choice, check
 from demur.evaluation.limits import Caps
 from demur.evaluation.preflight import preflight
 from demur.evaluation.questions import Questions
+from demur.evaluation.rejudge import grown_from
 from demur.evaluation.run_folder import Task, known_answers
 from demur.evaluation.runner import MAX_IN_FLIGHT, commonest, run
 from demur.indexing.encoders import open_encoder
@@ -42,8 +43,13 @@ NEEDS_ENCODER = ("reader", "prior")
 
 
 def folder_name(system: str) -> str:
-    """A system's name as a folder: letters, digits, dots and dashes."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", system).strip("-.") or "system"
+    """A system's name as a folder: letters, digits, dots and dashes; the address of a server is no part of it.
+
+    >>> folder_name("model:http://localhost:8000/v1#qwen")
+    'model-qwen'
+    """
+    name = re.sub(r"(?i)https?://[^\s#]*", "", system)
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "system"
 
 
 def system_context(
@@ -170,6 +176,9 @@ def ask(
         fresh=fresh,
         max_in_flight=max(max_in_flight, concurrency or 0),
         caps=caps,
+        grown=None
+        if fresh
+        else lambda folder, system: grown_from(folder, release, system, tasks, prompts),
     )
 
 
@@ -231,6 +240,7 @@ def ask_opened(
     fresh: bool = False,
     max_in_flight: int = MAX_IN_FLIGHT,
     caps: Caps | None = None,
+    grown: Callable[[Path, System], list[Task]] | None = None,
 ) -> list[Path]:
     """Run opened systems over tasks, one run folder each under ``out``: shared by releases and suites.
 
@@ -244,6 +254,8 @@ def ask_opened(
         fresh: reuse nothing.
         max_in_flight: asks in flight at once.
         caps: of time, and of the cost that services report.
+        grown: a run folder and its system -> the tasks, and those that the folder holds answers to; None: a run of
+            other questions is refused.
     """
     if getattr(judge, "asks_models", False) or any(
         isinstance(opened_system.system, ModelSystem) for opened_system in opened
@@ -258,13 +270,14 @@ def ask_opened(
     unfinished: dict[str, System] = {}
     open_asks: dict[str, list[Ask]] = {}
     folders: dict[Path, str] = {}
+    planned_for: dict[Path, Sequence[Task]] = {}
     try:
         for opened_system in opened:
             folder = out / folder_name(opened_system.label)
             if folder in folders:
                 raise UsageError(
                     f"{folders[folder]} and {opened_system.label} would share the folder {folder}",
-                    cure="name one of them otherwise: NAME=SYSTEM, with letters a to z and digits",
+                    cure="name one of them otherwise, with letters a to z and digits",
                 )
             folders[folder] = opened_system.label
             askable = [t.ask for t in tasks if not opened_system.system.skip_reason(t.ask)]
@@ -276,6 +289,7 @@ def ask_opened(
                     cure="choose other scenarios, another system, or a release that has such questions",
                 )
             answers_known = {} if fresh else known_answers(folder, opened_system.system)
+            planned_for[folder] = grown(folder, opened_system.system) if grown else tasks
             if asks := [ask for ask in askable if ask.id not in answers_known]:
                 unfinished[opened_system.label], open_asks[opened_system.label] = (
                     opened_system.system,
@@ -302,18 +316,19 @@ def ask_opened(
                 folder,
                 system=opened_system.system,
                 judge=judge,
-                tasks=tasks,
+                tasks=planned_for[folder],
                 about={**about, "caveat": opened_system.caveat},
-                progress=lambda n, opened_system=opened_system: steps.count(  # type: ignore[misc]
+                progress=lambda n, opened_system=opened_system, folder=folder: steps.count(  # type: ignore[misc]
                     f"answers of {opened_system.label}",
                     n,
-                    len(tasks),
+                    len(planned_for[folder]),
                     str(getattr(opened_system.system, "summary", "")),
                 ),
                 note=steps.note,
                 max_in_flight=max_in_flight,
                 fresh=fresh,
                 caps=caps,
+                grows=grown is not None,
             )
     finally:
         for opened_system in opened:  # also those that were not asked
@@ -371,7 +386,7 @@ def planned(
 
     Args:
         ledger: replies in it are not paid again.
-        prices: price table that overrides the built-in one.
+        prices: price table that overrides the built-in opened_system.
         per_second: replies per second, for the time.
     """
     from demur.models import Estimate, EstimateLine

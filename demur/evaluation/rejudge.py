@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,16 @@ from demur.answers.choices import no_option
 from demur.core.cells import answer_texts, cell_text, options_in, pick, without_positions
 from demur.core.errors import DataError, TransientError, UsageError, did_you_mean
 from demur.core.parquet import whole_table
-from demur.core.records import AnswerSpec, Ask, Record, Response, Sample, Scenario, Status, Verdict
+from demur.core.records import (
+    AnswerSpec,
+    Ask,
+    ContextSet,
+    Record,
+    Response,
+    Scenario,
+    Status,
+    Verdict,
+)
 from demur.core.store import (
     Problems,
     digest,
@@ -25,9 +34,9 @@ from demur.core.store import (
     write_json,
     write_records,
 )
+from demur.core.text import list_written
 from demur.corpora.formats import table_rows
-from demur.evaluation.questions import Questions
-from demur.evaluation.run_folder import Answer, Task
+from demur.evaluation.run_folder import Answer, Task, is_of
 from demur.evaluation.runner import commonest, map_in_order, run
 from demur.judge.attacks import FamilyCounts, attacks, count_by_family, question_of
 from demur.judge.base import (
@@ -41,8 +50,8 @@ from demur.judge.grading import Grading
 from demur.models.run import run_sync
 from demur.release import Release
 from demur.scenarios.conditions import Prompts, condition
-from demur.scenarios.contexts import context, recipe
 from demur.scenarios.render import ask as make_ask
+from demur.scenarios.systems import System
 
 
 class GradeRow(Record):
@@ -364,7 +373,7 @@ def judge_run(
         UsageError: the run is of another release, or not finished.
     """
     manifest, answers = _read_finished_run(folder, release)
-    tasks = _remake_tasks(folder, manifest, release, answers)
+    tasks = _remake_tasks(folder, release, answers)
     about = {
         **{key: manifest[key] for key in _CARRIED if key in manifest},
         "graded_again": {"run": folder.name, "judge": manifest.get("judge", "")},
@@ -437,7 +446,7 @@ def judge_beside(
             cure="give another --name",
         )
     manifest, answers = _read_finished_run(folder, release)
-    tasks = _remake_tasks(folder, manifest, release, answers)
+    tasks = _remake_tasks(folder, release, answers)
     items = [(t.ask, answers[t.ask.id], t.sample.answers) for t in tasks]
     verdicts = grade_items(judge, items, progress)
     write_records(file, verdicts)
@@ -456,67 +465,66 @@ def answered_tasks(folder: Path, release: Release) -> list[tuple[Task, Response]
     Raises:
         UsageError: the run is of another release, or not finished.
     """
-    manifest, answers = _read_finished_run(folder, release)
-    return [
-        (task, answers[task.ask.id]) for task in _remake_tasks(folder, manifest, release, answers)
-    ]
+    answers = _read_finished_run(folder, release)[1]
+    return [(task, answers[task.ask.id]) for task in _remake_tasks(folder, release, answers)]
 
 
 def _remake_tasks(
-    folder: Path, manifest: dict[str, Any], release: Release, answers: dict[str, Response]
+    folder: Path, release: Release, known: Mapping[str, Response], prompts: Prompts | None = None
 ) -> list[Task]:
-    """The questions of a run, made again from its manifest; if that is not enough, from its rows."""
-    try:
-        recipes = [recipe(text) for text in manifest["recipes"]]
-        conditions = [condition(text) for text in manifest["conditions"]]
-        seed, repeat = int(manifest.get("seed", 0)), int(manifest.get("repeat", 1))
-        if repeat > max(1, len(answers)):
-            raise ValueError(f"{repeat} repeats, {len(answers)} answers")
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(
-            f"not the manifest of a run: {type(error).__name__}: {str(error)[:200]}",
-            item="manifest.json",
-            cure="copy the run again from its origin",
-        ) from error
-    samples = list(release.samples())
-    if "corpora" not in manifest:
-        questions = Questions(recipes, conditions, seed, repeat=repeat)
-        tasks = [t for t in questions.tasks(samples) if t.ask.id in answers]
-        if len(tasks) == len(answers):
-            return tasks
-    return _remake_tasks_from_rows(
-        folder / "rows.parquet", {s.id: s for s in samples}, answers, seed
-    )
+    """The questions of a run, made again from its rows and contexts.
 
-
-def _remake_tasks_from_rows(
-    path: Path, samples: Mapping[str, Sample], answers: dict[str, Response], seed: int
-) -> list[Task]:
-    """The same from the rows: an ask's id depends on the user's own prompts and corpora, which are not available."""
+    Args:
+        known: the answers to them, by ask.
+        prompts: of a command that asks on. It does without failed answers to what it cannot ask as it was asked, since
+            an ask's id depends on prompts and corpora.
+    """
+    path = folder / "rows.parquet"
     with storage_errors(path):
         rows = whole_table(path).to_pylist()
-    tasks = []
+    problems = Problems()
+    contexts = {c.id: c for c in read_records(folder / "contexts.jsonl", ContextSet, problems)}
+    problems.settle()
+    samples = {s.id: s for s in release.samples()}
+    tasks, lost = [], 0
     for row in rows:
-        sample = samples.get(row.get("sample"))
-        context_set = sample and context(sample, recipe(str(row.get("recipe"))), seed)
-        if sample and context_set and row.get("ask") in answers:
-            remade_ask = make_ask(
-                sample,
-                context_set,
-                condition(str(row.get("condition"))),
-                Prompts(),
-                int(row.get("repeat") or 0),
-            )
-            tasks.append(
-                Task(sample, context_set, remade_ask.model_copy(update={"id": row["ask"]}))
-            )
-    if len(tasks) < len(answers):
+        sample, context = samples.get(row.get("sample")), contexts.get(row.get("context"))
+        if sample is None or context is None or row.get("ask") not in known:
+            lost += 1
+            continue
+        ask = make_ask(
+            sample,
+            context,
+            condition(str(row.get("condition"))),
+            prompts or Prompts(),
+            int(row.get("repeat") or 0),
+        )
+        if prompts is None or ask.id == row["ask"] or not known[row["ask"]].error:
+            tasks.append(Task(sample, context, ask.model_copy(update={"id": row["ask"]})))
+    if lost or len(rows) < len(known):
         raise UsageError(
-            f"{len(answers) - len(tasks)} of {len(answers)} stored answers belong to no question of this release",
+            f"{max(lost, len(known) - len(rows))} of {len(known)} stored answers belong to no question of this release",
             item=str(path),
             cure="copy the run again from its origin",
         )
     return tasks
+
+
+def grown_from(
+    folder: Path, release: Release, system: System, tasks: Sequence[Task], prompts: Prompts
+) -> list[Task]:
+    """The tasks of a command, after those of the finished run of the same system in its folder."""
+    path = folder / "manifest.json"
+    manifest = read_json(path) if path.is_file() else {}
+    plan = digest([t.ask.id for t in tasks if not system.skip_reason(t.ask)])
+    same = manifest.get("release", {}).get("sha256") == release.sha256
+    if "files" not in manifest or manifest.get("plan") == plan or not same:
+        return list(tasks)
+    if not is_of(manifest, system):
+        return list(tasks)  # the run of another revision is moved aside
+    earlier = _remake_tasks(folder, release, _read_finished_run(folder, release)[1], prompts)
+    asked = {t.ask.id for t in earlier}
+    return [*earlier, *(t for t in tasks if t.ask.id not in asked)]
 
 
 class AttackResult(NamedTuple):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -47,6 +47,21 @@ _MOVED_IF_CHANGED = {
     "judge_code": "the judge changed",
 }
 """Manifest entries whose change moves a run aside, with the reason; other changes make it another run."""
+_QUESTIONS = frozenset(
+    {
+        "seed",
+        "limit",
+        "recipes",
+        "conditions",
+        "prompts",
+        "repeat",
+        "corpora",
+        "plan",
+        "asks",
+        "not_asked",
+    }
+)
+"""Manifest entries that say what is asked: a run that may grow is asked more."""
 _RESULTS = ("files", "counts", "errors", "unjudged", "asked_without", "reads_prompt")
 _NOT_IDENTITY = frozenset({"demur", *_RESULTS, "items_path"})
 """Manifest entries that do not identify a run: its results, the version of demur (an upgrade resumes a run), and where
@@ -126,12 +141,16 @@ class Graded(NamedTuple):
 
 
 def resume(
-    out: Path, identity: dict[str, Any], fresh: bool, note: Callable[[str], None]
+    out: Path,
+    identity: dict[str, Any],
+    fresh: bool,
+    note: Callable[[str], None],
+    grows: bool = False,
 ) -> tuple[dict[str, Response], str]:
     """Prepare ``out`` for a run: its stored answers, and the time of the last one.
 
     Raises:
-        UsageError: it holds another run.
+        UsageError: it holds another run; with ``grows``, one of other questions is not another.
     """
     earlier_identity = _identity_in(out)
     identity = {k: v for k, v in identity.items() if k not in _NOT_IDENTITY}
@@ -140,12 +159,16 @@ def resume(
         if earlier_identity
         else set()
     )
+    earlier_prompts, prompts = (d.get("prompts") or {} for d in (earlier_identity, identity))
+    if grows and all(
+        earlier_prompts[c] == prompts[c] for c in earlier_prompts.keys() & prompts.keys()
+    ):
+        changed_keys -= _QUESTIONS
     if changed_keys - _MOVED_IF_CHANGED.keys() and not fresh:
-        names = ", ".join(sorted(changed_keys))
         raise UsageError(
-            f"holds another run (they differ in: {names})",
+            f"holds another run (they differ in: {', '.join(sorted(changed_keys))})",
             item=str(out),
-            cure="name this one (NAME=SYSTEM): no reply is paid twice; or --fresh, which pays for everything again",
+            cure="give this run a name or a folder of its own: no reply is paid twice",
         )
     regraded: dict[str, Response] = {}
     since = _time_of_last_answer(out)
@@ -174,18 +197,16 @@ def resume(
 
 def known_answers(folder: Path, system: System) -> dict[str, Response]:
     """The stored answers of a system in this revision with these settings, by ask, without errors."""
-    earlier_identity, settings = _identity_in(folder), getattr(system, "settings", None) or None
-    if (
-        earlier_identity.get("system"),
-        earlier_identity.get("revision"),
-        earlier_identity.get("settings"),
-    ) != (
-        system.id,
-        system.revision,
-        settings,
-    ):
+    if not is_of(_identity_in(folder), system):
         return {}
     return read_answers(folder / "journal.jsonl") | read_answers(folder / "responses.jsonl")
+
+
+def is_of(manifest: Mapping[str, Any], system: System) -> bool:
+    """Whether a run is of a system in this revision with these settings."""
+    settings = getattr(system, "settings", None) or None
+    ran = (manifest.get("system"), manifest.get("revision"), manifest.get("settings"))
+    return ran == (system.id, system.revision, settings)
 
 
 def _identity_in(folder: Path) -> dict[str, Any]:

@@ -147,6 +147,7 @@ def run(
     max_in_flight: int = MAX_IN_FLIGHT,
     fresh: bool = False,
     caps: Caps | None = None,
+    grows: bool = False,
 ) -> Path:
     """Run one system over planned tasks into a run folder.
 
@@ -162,6 +163,7 @@ def run(
         max_in_flight: asks in flight at once.
         fresh: reuse nothing; move what is in ``out`` aside.
         caps: of time and money.
+        grows: ``out`` may hold a run of other questions. Its answers to those that ``tasks`` lack are kept for later.
 
     Returns:
         ``out``, holding manifest, contexts, responses, verdicts and rows.
@@ -176,12 +178,18 @@ def run(
     skipped = dict(Counter(filter(None, reasons)))
     identity = _identity(system, judge, tasks_taken, skipped, about)
     made_by = {"demur": __version__}
-    earlier_answers, since = resume(out, identity, fresh, note)
+    earlier_answers, since = resume(out, identity, fresh, note, grows)
     earlier_manifest = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
+    if grows and earlier_manifest:
+        for name in ("recipes", "conditions"):
+            identity[name] = list(dict.fromkeys((*earlier_manifest[name], *identity[name])))
+        identity["prompts"] = earlier_manifest["prompts"] | identity["prompts"]
+        if repeat := max(entries.get("repeat", 0) for entries in (earlier_manifest, identity)):
+            identity["repeat"] = repeat
     reused = sum(t.ask.id in earlier_answers for t in tasks_taken)
     if (
         "files" in earlier_manifest
-        and reused == len(tasks_taken)
+        and (reused, identity["plan"]) == (len(tasks_taken), earlier_manifest["plan"])
         and "unjudged" not in earlier_manifest
     ):  # finished: nothing to ask or to write
         note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
@@ -224,10 +232,15 @@ def run(
             note(summary)
     results = _write_results(out, graded, system)
     write_json(out / "manifest.json", identity | made_by | results)
-    with storage_errors(out):
-        (out / "journal.jsonl").unlink(
-            missing_ok=True
-        )  # two processes with the same command may end together
+    ids_asked = {t.ask.id for t in tasks_taken}
+    other_answers = [
+        Answer(ask=i, response=r) for i, r in earlier_answers.items() if i not in ids_asked
+    ]
+    if other_answers:
+        write_records(out / "journal.jsonl", other_answers)
+    else:
+        with storage_errors(out):  # two processes with the same command may end together
+            (out / "journal.jsonl").unlink(missing_ok=True)
     if reused:
         note(
             f"{system.id}: reused {reused:,} answers of {since}, asked {len(tasks_taken) - reused:,}"

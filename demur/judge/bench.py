@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from demur.core.cells import options_in
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Verdict
 from demur.core.stats import wilson

@@ -241,7 +241,7 @@ def _separation(manifest: Mapping[str, Any]) -> str:
 
 
 def recall_lines(
-    recall: Sequence[Mapping[str, Any]], *, intervals: bool = True
+    recall: Sequence[Mapping[str, Any]],
 ) -> tuple[list[str], list[list[object]]]:
     """The rows of ``recall.json`` for display: heads and cells.
 
@@ -265,9 +265,7 @@ def recall_lines(
             return row.get(head, "")
         if value is None:
             return "-"
-        return f"{value:.3f}" + (
-            f" [{low:.3f}, {high:.3f}]" if intervals and None not in (low, high) else ""
-        )
+        return f"{value:.3f}" + (f" [{low:.3f}, {high:.3f}]" if None not in (low, high) else "")
 
     ends = (" low", " high")
     heads = sorted(

@@ -14,7 +14,6 @@ import numpy as np
 
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Measure, Outcome, Scenario
-from demur.core.stats import Codes
 from demur.core.store import Problems, read_jsonl
 from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
@@ -26,12 +25,11 @@ from demur.judge.measures.corrected import (
     Corrected,
     Population,
     corrected,
-    differences,
 )
 from demur.reports.cells import SCENARIOS, Headline, headline
 from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
-from demur.reports.tables import Column, Table, titled
+from demur.reports.tables import Column, Table, numbers, texts
 
 # --- ratings from files ---------------------------------------------------------------------------
 
@@ -153,8 +151,11 @@ def judges_against_people(ratings: Sequence[Rating], judges: Iterable[str], seed
             raw, cohen = figures["raw"], figures["cohen"]
             if raw.n:
                 rows.append((judge, person, raw, cohen.value, cohen.low, cohen.high, raw.n))
-    columns = titled(
-        "<Judge | <Person", Column("Agreement", interval=True), "Cohen .3 | From .3 | To .3 | n"
+    columns = (
+        *texts("Judge", "Person"),
+        Column("Agreement", interval=True),
+        *numbers("Cohen", "From", "To", decimals=3),
+        *numbers("n"),
     )
     return Table("judges_people", "Each judge against each person", columns, tuple(rows))
 
@@ -166,7 +167,11 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
         judged: a run's judge is among the labellers.
     """
     figures = tuple((name, m.value, m.low, m.high, m.n) for name, m in found.figures.items())
-    columns = titled("<Measure | Value .3 | From .3 | To .3 | n")
+    columns = (
+        *texts("Measure"),
+        *numbers("Value", "From", "To", decimals=3),
+        *numbers("n"),
+    )
     notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
     if any(
         m.value is not None and not m.interval.startswith("bootstrap")
@@ -192,7 +197,13 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
         for rater in found.raters
     ]
     shares = tuple(Column(label, interval=True) for label in found.labels)
-    columns = titled("<Labeller", *shares, "n | Self-consistency [] | repeats")
+    columns = (
+        *texts("Labeller"),
+        *shares,
+        *numbers("n"),
+        *numbers("Self-consistency", interval=True),
+        *numbers("repeats"),
+    )
     tables.append(
         Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates))
     )
@@ -201,7 +212,11 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
             (label, *(int(cell) for cell in line), int(line.sum()))
             for label, line in zip(found.labels, pair.table, strict=True)
         )
-        columns = titled("<", *(Column(label) for label in found.labels), "all")
+        columns = (
+            *texts(""),
+            *(Column(label) for label in found.labels),
+            *numbers("all"),
+        )
         caption = f"Items by label: {pair.first} (rows) against {pair.second} (columns)"
         tables.append(Table(f"confusion-{pair.first}-{pair.second}", caption, columns, rows))
     return tables
@@ -264,11 +279,6 @@ class CorrectedCell(NamedTuple):
     answers: int
     found: Corrected | None
     missing: str
-    items: dict[str, int]
-    """Sample -> its row within the cell; for paired differences."""
-    verdicts: Codes
-    cluster: Codes
-    """int64 [items]: equal for questions that share an entity."""
 
 
 def corrected_cells(
@@ -296,7 +306,7 @@ def corrected_cells(
         }
         check_bound(run, given)
         rows = head.where(run.rows)
-        asks, samples, scenario = rows.coded("ask"), rows.coded("sample"), rows.coded("scenario")
+        asks, scenario = rows.coded("ask"), rows.coded("scenario")
         known = {ask: CODES[one.label] for ask, one in given.items()}
         label = np.array([known.get(ask, -1) for ask in asks.labels], dtype=np.int64)[asks.codes]
         for one in SCENARIOS:
@@ -317,17 +327,12 @@ def corrected_cells(
                     missing = error.message
             if found and any(one.two_way for one in given.values()):
                 found = found._replace(rates={"accuracy": found.rates["accuracy"]})
-            items = {samples.labels[code]: i for i, code in enumerate(samples.codes[place])}
-            cells.append(
-                CorrectedCell(
-                    run.name, one, n, int(answered.sum()), found, missing, items, verdict, cluster
-                )
-            )
+            cells.append(CorrectedCell(run.name, one, n, int(answered.sum()), found, missing))
     return cells
 
 
 def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
-    """The corrected rates beside the judge's own, and the differences of systems with the same questions."""
+    """The corrected rates beside the judge's own; `demur compare` has those of two systems side by side."""
     rows: list[tuple[Any, ...]] = []
     rules: set[int] = set()
     names = list(CLASSES)
@@ -345,19 +350,14 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
         rows.append(
             (*head, "as judged", *(found.naive[n] for n in names), None, graded, cell.answers)
         )
-        rows.append(
-            (
-                "",
-                "",
-                "corrected",
-                *(found.rates.get(n) for n in names),
-                found.labelled,
-                None,
-                found.answers,
-            )
-        )
+        shares = (found.rates.get(n) for n in names)
+        rows.append((*head, "corrected", *shares, found.labelled, None, found.answers))
     rates = (Column(name.capitalize(), interval=True) for name in names)
-    columns = titled("<Scenario | <System | <Rates", *rates, "labels | graded | answers")
+    columns = (
+        *texts("Scenario", "System", "Rates"),
+        *rates,
+        *numbers("labels", "graded", "answers"),
+    )
     caption = "Rates corrected by labels, in per cent"
     if not rows:
         return [
@@ -389,52 +389,7 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
         notes.append(
             "Labels that say only correct or not correct do not tell wrong from declined: accuracy alone."
         )
-    tables = [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
-    if (pairs := _differences(cells)).rows:
-        tables.append(pairs)
-    return tables
-
-
-def _differences(cells: Sequence[CorrectedCell]) -> Table:
-    rows: list[tuple[Any, ...]] = []
-    by_place = {(c.run, c.scenario): c for c in cells}
-    runs = list(dict.fromkeys(c.run for c in cells))
-    for scenario in SCENARIOS:
-        for i, one in enumerate(runs):
-            for other in runs[i + 1 :]:
-                first, second = by_place.get((one, scenario)), by_place.get((other, scenario))
-                if first is None or second is None or first.found is None or second.found is None:
-                    continue
-                if sorted(first.items) != sorted(second.items) or len(first.items) != len(
-                    first.verdicts
-                ):
-                    continue  # not the same questions, once each
-                order = [second.items[sample] for sample in first.items]
-                its = second.found
-                moved = its._replace(
-                    influence=its.influence[order], chance=its.chance[order], known=its.known[order]
-                )
-                verdicts = (first.verdicts, second.verdicts[order])
-                for d in differences(first.found, moved, verdicts, cluster=first.cluster):
-                    rows.append(
-                        (
-                            scenario.value,
-                            f"{other} - {one}",
-                            d.measure,
-                            100 * d.naive,
-                            100 * d.difference,
-                            100 * d.low,
-                            100 * d.high,
-                            d.pairs,
-                            d.both,
-                        )
-                    )
-    columns = titled(
-        "<Scenario | <Difference | <Rate | as judged + | corrected + | from + | to + | questions | labelled both"
-    )
-    return Table(
-        "corrected_differences", "Paired differences, in percentage points", columns, tuple(rows)
-    )
+    return [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
 
 
 def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], dict[str, Any]]:

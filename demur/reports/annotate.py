@@ -228,7 +228,7 @@ def open_task(
         )
         labelling.write_task(folder, task, given)
     elif runs:
-        data = load(runs, release)
+        data = load(runs, release, needs_release=True)
         make_task(
             data, draw_balanced(data, n, seed=seed), folder, seed=seed, rubric=text, repeats=repeats
         )

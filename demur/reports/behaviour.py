@@ -12,7 +12,7 @@ from demur.reports.data import ReportData
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.judged import notes_under
 from demur.reports.svg import Panel
-from demur.reports.tables import Count, Table, counted, titled
+from demur.reports.tables import Count, Table, counted, numbers, texts
 
 MOST_POINTS = 200
 """Points drawn of a risk-coverage curve; longer curves are thinned evenly."""
@@ -20,9 +20,18 @@ MOST_POINTS = 200
 
 def behaviour_table(data: ReportData, head: Headline) -> Table:
     """One line a system over the headline rows of all scenarios: right, balanced, over- and under-deflection."""
-    columns = titled(
-        "<System | Right behaviour [] | Balanced | Answers when it can [] | Over-deflects [] | Deflects when it must "
-        "[] | Under-deflects [] | n"
+    columns = (
+        *texts("System"),
+        *numbers("Right behaviour", interval=True),
+        *numbers("Balanced"),
+        *numbers(
+            "Answers when it can",
+            "Over-deflects",
+            "Deflects when it must",
+            "Under-deflects",
+            interval=True,
+        ),
+        *numbers("n"),
     )
     rows: list[tuple[Any, ...]] = []
     gaps = []
@@ -109,7 +118,11 @@ def risk_panels(data: ReportData, head: Headline) -> list[Panel]:
 
 def risk_table(data: ReportData, head: Headline) -> Table:
     """Area under each risk-coverage curve and its excess over a perfect ranking; lower is better."""
-    columns = titled("<System | <Scenario | AURC .3 | Excess .3 | n | No confidence")
+    columns = (
+        *texts("System", "Scenario"),
+        *numbers("AURC", "Excess", decimals=3),
+        *numbers("n", "No confidence"),
+    )
     rows = tuple(
         (
             name,

@@ -285,7 +285,7 @@ def compare(
     Args:
         first: run to compare with.
         second: run that may be better or worse.
-        samples: sample id -> sample, for the questions of changed items; without it they show ids.
+        samples: sample id -> sample, for the questions of changed items; "" without it.
         head: count only these recipes and this prompt; None counts every shared question, including sweeps.
         most: most lost and most gained items to list, the worst first; None: all.
 
@@ -515,7 +515,6 @@ def _changed(
         part = order[start : start + 1024]
         for a, b in zip(left.take(before[part]), right.take(after[part]), strict=True):
             sample = samples.get(a.sample)
-            question = sample.question_with_turns if sample else a.sample
             found.append(
                 Changed(
                     a.sample,
@@ -523,7 +522,7 @@ def _changed(
                     a.condition,
                     a.scenario.value,
                     a.source,
-                    question,
+                    sample.question_with_turns if sample else "",
                     _word(a),
                     _word(b),
                     a.answer,

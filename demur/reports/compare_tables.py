@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TextIO
 
 from demur.core.text import brief
@@ -13,11 +14,13 @@ from demur.reports.tables import (
     Column,
     Table,
     console_for,
+    numbers,
     plain,
     print_table,
     section_starts,
+    texts,
     tidy,
-    titled,
+    without_zeros,
 )
 
 MOST_SLICES = 10
@@ -53,11 +56,14 @@ def _judge(found: Comparison, main: Sequence[Difference]) -> str:
 
 def table(found: Comparison, seen: float = SEEN) -> Table:
     """Paired differences per scenario and measure, with verdicts, and the pairs needed to detect ``seen``."""
-    columns = titled(
-        "<Scenario | <Measure | n",
+    columns = (
+        *texts("Scenario", "Measure"),
+        *numbers("n"),
         Column(found.first),
         Column(found.second),
-        "Difference [] + | Lost | Gained | p (Holm) | <Verdict",
+        *numbers("Difference", interval=True, signed=True),
+        *numbers("Lost", "Gained", "p (Holm)"),
+        *texts("Verdict"),
     )
     caption = f"{found.second} against {found.first}, paired, in per cent"
     if not found.differences:
@@ -104,8 +110,12 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
 
 def slices_table(found: Comparison) -> Table:
     """The parts with the largest loss of right behaviour."""
-    columns = titled(
-        "<Part | <Scenario | n", Column(found.first), Column(found.second), "Lost | Gained"
+    columns = (
+        *texts("Part", "Scenario"),
+        *numbers("n"),
+        Column(found.first),
+        Column(found.second),
+        *numbers("Lost", "Gained"),
     )
     worst = [s for s in found.slices if s.gained < s.lost][:MOST_SLICES]
     rows = tuple(
@@ -125,22 +135,29 @@ def slices_table(found: Comparison) -> Table:
 
 def changed_table(found: Comparison, items: Sequence[Changed], name: str, caption: str) -> Table:
     """Items that changed, one line each."""
-    columns = titled(
-        "<Scenario | <Sample | <Question | <Answer",
-        *(Column(f"{name} answered", align="left") for name in (found.first, found.second)),
+    columns = (
+        *texts("Scenario", "Sample"),
+        *texts("Question", "Answer", wraps=True),
+        *texts(f"{found.first} answered", f"{found.second} answered", wraps=True),
     )
     rows = tuple(
         (
             i.scenario,
             i.sample,
-            brief(i.question, 60),
-            brief(i.accepted, 30),
-            f"{i.before}: {brief(i.said_before, 40)}",
-            f"{i.after}: {brief(i.said_after, 40)}",
+            brief(i.question, 300),
+            brief(i.accepted, 60),
+            f"{i.before}: {brief(i.said_before, 80)}",
+            f"{i.after}: {brief(i.said_after, 80)}",
         )
         for i in items
     )
-    return Table(name, caption, columns, rows)
+    changed = Table(name, caption, columns, rows)
+    if any(i.question for i in items):
+        return changed
+    return replace(
+        without_zeros(changed, "Question", "Answer"),
+        notes=("Questions and answers are in the release: add --release DIR.",),
+    )
 
 
 def print_comparison(

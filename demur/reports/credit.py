@@ -9,7 +9,7 @@ import numpy as np
 from demur.judge.measures.rates import share
 from demur.reports.cells import SCENARIOS, Headline, among
 from demur.reports.data import ReportData
-from demur.reports.tables import Table, titled, without_zeros
+from demur.reports.tables import Table, numbers, texts, without_zeros
 
 
 def credit_table(data: ReportData, head: Headline) -> Table | None:
@@ -44,8 +44,11 @@ def credit_table(data: ReportData, head: Headline) -> Table | None:
     table = Table(
         "credit",
         "Partial credit: 1 for a right answer, 0.5 for a partly right one, else 0",
-        titled(
-            "<Scenario | <System | Mean credit [] .3 = | Partly right [] | n | Unjudged | Failed"
+        (
+            *texts("Scenario", "System"),
+            *numbers("Mean credit", interval=True, decimals=3, percent=False),
+            *numbers("Partly right", interval=True),
+            *numbers("n", "Unjudged", "Failed"),
         ),
         tuple(lines),
         notes=(

@@ -509,17 +509,36 @@ def open_beside(run: Path, release: Path | None = None) -> Release:
         raise UsageError("no such run folder", item=run)
     folder = release or release_beside(run)
     if folder is None:
-        raise UsageError("no release beside the run", item=run, cure="give --release DIR")
+        raise release_missing(run)
     return Release.open(folder)
 
 
-def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "") -> ReportData:
+def release_missing(run: Path) -> UsageError:
+    """The error of a run whose release is not beside it: it says which release that is."""
+    manifest = run / "manifest.json"
+    asked = (read_json(manifest) if manifest.is_file() else {}).get("release") or {}
+    name = " ".join(str(asked[key]) for key in ("name", "version") if key in asked)
+    return UsageError(
+        f"its release {name or 'of unknown name'} is not beside it",
+        item=run,
+        cure="say where it is: --release DIR",
+    )
+
+
+def load(
+    runs: Sequence[Path],
+    release: Path | None = None,
+    *,
+    verdicts: str = "",
+    needs_release: bool = False,
+) -> ReportData:
     """Read everything a report needs.
 
     Args:
         release: release of the runs; None looks beside the first run; without one the report has no questions,
             images and funnel.
         verdicts: name of the verdicts given by `demur judge run`; "" for the runs' own.
+        needs_release: refuse runs without a release.
 
     Raises:
         UsageError: a path is not a run or release.
@@ -536,6 +555,8 @@ def load(runs: Sequence[Path], release: Path | None = None, *, verdicts: str = "
         for p, n, r in zip(paths, names, rows, strict=True)
     )
     folder = release or release_beside(paths[0])
+    if folder is None and needs_release:
+        raise release_missing(paths[0])
     if folder is None:
         return ReportData(read, shown=shown)
     from demur.release import Release

@@ -39,7 +39,7 @@ from demur.judge.measures.table import Table as Rows
 from demur.reports.cells import headline, labelled_rates
 from demur.reports.compare import compare
 from demur.reports.data import Run, load, one_run
-from demur.reports.tables import Table, titled, to_markdown
+from demur.reports.tables import Table, texts, to_markdown
 
 if TYPE_CHECKING:
     from demur.release import Release
@@ -128,7 +128,10 @@ class Gate(NamedTuple):
 
     def markdown(self) -> str:
         """Markdown for a pull request."""
-        columns = titled("<Requirement | <Result | <Found")
+        columns = (
+            *texts("Requirement", "Result"),
+            *texts("Found", wraps=True),
+        )
         rows = tuple((c.what, c.state, c.why) for c in self.checks) or (
             ("the system", "down", self.down),
         )

@@ -501,7 +501,7 @@ def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
         return ""
     rows = []
     for item in lost:
-        question = text(item.question)
+        question = text(item.question or item.sample)
         if shown_ is None or item.sample in shown_:
             question = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{question}</a>'
         cells = [

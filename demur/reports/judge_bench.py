@@ -12,7 +12,7 @@ from demur.evaluation.rejudge import grade_items
 from demur.judge.base import Judge
 from demur.judge.bench import BenchRow, Labelled, Share, agrees, as_dict, asks, bench, load, shipped
 from demur.judge.model import PARTIAL
-from demur.reports.tables import Table, titled
+from demur.reports.tables import Table, numbers, texts
 
 
 class Measured(NamedTuple):
@@ -58,11 +58,12 @@ class Measured(NamedTuple):
             for row in self.rows
             for label in {**row.precision, **row.recall}
         )
-        columns = titled(
-            "<Part | <Agreement | <Accuracy | <Accuracy by people | Calibration error | No outcome"
+        columns = (
+            *texts("Part", "Agreement", "Accuracy", "Accuracy by people"),
+            *numbers("Calibration error", "No outcome"),
         )
         caption = f"{self.judge} against the labels."
-        by_outcome = titled("<Part | <Outcome | <Precision | <Recall")
+        by_outcome = texts("Part", "Outcome", "Precision", "Recall")
         return [
             Table("bench", caption, columns, parts, notes=tuple(notes)),
             Table("bench_outcomes", "Precision and recall of each outcome.", by_outcome, outcomes),

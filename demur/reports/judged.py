@@ -93,7 +93,7 @@ def notes_under(
     Args:
         runs: whose answers were judged.
         cells: the rates of each cell, over the same answers.
-        methods: name the methods of the intervals.
+        methods: name the methods of the intervals, where the table shows them.
     """
     cells = list(cells)
     measures = [m for cell in cells for m in cell]

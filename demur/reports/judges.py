@@ -27,7 +27,7 @@ from demur.judge.measures.agreement import Rating, agreed
 from demur.judge.measures.paired import tango
 from demur.judge.measures.rates import share_of
 from demur.reports.data import ReportData, Run, judged_rows, load, verdict_names, verdicts_file
-from demur.reports.tables import Table, titled
+from demur.reports.tables import Table, numbers, texts
 
 PEOPLE = "people"
 LEAST_LABELS = 20
@@ -260,7 +260,12 @@ def tables(found: Compared) -> list[Table]:
         for other in everybody[i + 1 :]:
             pair = agreed(r for r in ratings if r.rater in (one, other)).figures
             rows.append((one, other, pair["raw"], pair["cohen"].value, pair["raw"].n))
-    columns = titled("<Judge | <and | Agreement [] | Cohen kappa .2 | n")
+    columns = (
+        *texts("Judge", "and"),
+        *numbers("Agreement", interval=True),
+        *numbers("Cohen kappa", decimals=2),
+        *numbers("n"),
+    )
     notes = []
     if len(everybody) > 2:
         whole = agreed(ratings).figures
@@ -290,7 +295,11 @@ def tables(found: Compared) -> list[Table]:
                 for v in (repeated.value, repeated.low, repeated.high)
             ]
             lines.append((judge, "repeat variance", *ends, repeated.n, None))
-    columns = titled("<Judge | <Bias | Points + | From + | To + | n | against n")
+    columns = (
+        *texts("Judge", "Bias"),
+        *numbers("Points", "From", "To", signed=True),
+        *numbers("n", "against n"),
+    )
     unjudged = ", ".join(f"{name} {n:,}" for name, n in found.unjudged.items())
     notes = [
         f"Leniency against {found.reference}. Positive: the judge too often calls correct the longer answers, those "

@@ -16,7 +16,16 @@ from demur.judge.official.infoseek import final
 from demur.judge.official.mmlongbench import mmlongbench
 from demur.judge.official.simpleqa import simpleqa
 from demur.reports.data import ReportData, Run
-from demur.reports.tables import Cell, Count, Table, counted, section_starts, titled, without_zeros
+from demur.reports.tables import (
+    Cell,
+    Count,
+    Table,
+    counted,
+    numbers,
+    section_starts,
+    texts,
+    without_zeros,
+)
 
 
 def official_table(data: ReportData, chosen: str = "") -> Table:
@@ -48,8 +57,12 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
         )
     if without:
         notes.append(f"Without an official metric: {', '.join(sorted(without))}.")
-    columns = titled(
-        "<System | <Source | <Metric | <Context | <Condition | Score .2 | n | Undefined | Failed"
+    columns = (
+        *texts("System", "Source", "Metric"),
+        *texts("Context", wraps=True),
+        *texts("Condition"),
+        *numbers("Score", decimals=2),
+        *numbers("n", "Undefined", "Failed"),
     )
     missing = (
         "" if rows else "a run on a release whose sources have official metrics, or --metric NAME"
@@ -101,9 +114,12 @@ def labels_table(data: ReportData) -> Table:
                 accuracy, given, f1, _ = mmlongbench(seen)
             gone = (absent[(*key, Status.UNJUDGED)], absent[(*key, Status.FAILED)])
             rows.append((run.name, *key, accuracy, three.not_attempted, given, f1, three.n, *gone))
-    columns = titled(
-        "<System | <Metric | <Context | <Condition | Accuracy .3 | Not attempted .3 | Given attempted .3 | F1 .3 | n | "
-        "Unjudged | Failed"
+    columns = (
+        *texts("System", "Metric"),
+        *texts("Context", wraps=True),
+        *texts("Condition"),
+        *numbers("Accuracy", "Not attempted", "Given attempted", "F1", decimals=3),
+        *numbers("n", "Unjudged", "Failed"),
     )
     notes = (
         "By the verdicts of this run's judge; n: graded answers. Given attempted: accuracy among answered questions. "

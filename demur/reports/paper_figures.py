@@ -33,7 +33,7 @@ from demur.reports.figures import (
 from demur.reports.judged import notes_under
 from demur.reports.paper_tables import RATES, cells_of, tables
 from demur.reports.svg import OUTCOMES, Panel, standalone
-from demur.reports.tables import Column, Table, section_starts, titled, write_tables
+from demur.reports.tables import Column, Table, numbers, section_starts, texts, write_tables
 
 IDEAL = {
     Scenario.PARAMETRIC: "question and image alone: should deflect",
@@ -267,7 +267,7 @@ def _known(value: Any) -> float | None:
 
 MISSING_FIGURES = {
     "figure3": "runs over several numbers of distractors: demur sweep RELEASE --distractors 0:10",
-    "figure4": "a release that states topics: a recipe with topics: kmeans",
+    "figure4": "a release that states topics: a recipe with topics: bertopic",
     "figure5": "gates added one by one: demur convergence recipe.yaml --out FOLDER, beside the release",
     "positions": "runs with the gold at several positions: demur sweep RELEASE --positions 0:4 --k 4",
 }
@@ -289,8 +289,11 @@ def figure_table(data: ReportData, name: str) -> Table:
     head = headline(data.runs)
     if name in ("figure3", "positions"):
         swept = name == "figure3"
-        columns = titled(
-            f"<System | {'Distractors' if swept else 'Before the gold'} | Acc [] | Defl [] | Hall [] | n | Too few"
+        columns = (
+            *texts("System"),
+            *numbers("Distractors" if swept else "Before the gold"),
+            *numbers("Acc", "Defl", "Hall", interval=True),
+            *numbers("n", "Too few"),
         )
         found = sweep_cells(data, head) if swept else position_cells(data, head)
         rows = [
@@ -329,7 +332,11 @@ def figure_table(data: ReportData, name: str) -> Table:
         return Table(
             "figure4",
             "Topics before and after curation, in per cent",
-            titled("<Topics | <Topic | Pool | Release | Change +"),
+            (
+                *texts("Topics", "Topic"),
+                *numbers("Pool", "Release"),
+                *numbers("Change", signed=True),
+            ),
             rows4,
             section_starts(rows4),
             missing="" if rows4 else MISSING_FIGURES[name],
@@ -350,7 +357,11 @@ def figure_table(data: ReportData, name: str) -> Table:
     return Table(
         "figure5",
         "Parametric rates of the monitors and the pool's size as gates are added",
-        titled("<Gates | Stage I | Kept", *(Column(r, m) for m in monitors for r in RATES)),
+        (
+            *texts("Gates"),
+            *numbers("Stage I", "Kept"),
+            *(Column(r, m) for m in monitors for r in RATES),
+        ),
         tuple(rows5),
         missing="" if rows5 else MISSING_FIGURES[name],
     )

@@ -31,7 +31,7 @@ from demur.reports.cells import (
 )
 from demur.reports.data import ReportData, Run
 from demur.reports.judged import notes_under
-from demur.reports.tables import Column, Table, counted, section_starts, titled
+from demur.reports.tables import Column, Table, counted, numbers, section_starts, texts
 from demur.scenarios.conditions import STRICTNESS
 
 RATES = ("Acc", "Defl", "Hall")
@@ -60,7 +60,11 @@ def _modality(text: bool, image: bool) -> str:
 
 def table2(data: ReportData) -> Table:
     """Per source: samples kept, pool, share retained, modality of the query and of the evidence."""
-    columns = titled("<Source | Samples | Pool | Retained | <Query | <Context")
+    columns = (
+        *texts("Source"),
+        *numbers("Samples", "Pool", "Retained"),
+        *texts("Query", "Context", wraps=True),
+    )
     caption = "Samples per source, and the retained share of each source's pool"
     if not data.samples or data.release is None:
         return Table("table2", caption, columns, missing="a release: give one with --release")
@@ -110,7 +114,10 @@ def table2(data: ReportData) -> Table:
 
 def table3(data: ReportData) -> Table:
     """Global statistics of the release."""
-    columns = titled("<Statistic | Value")
+    columns = (
+        *texts("Statistic"),
+        *numbers("Value"),
+    )
     caption = "Global statistics of the release"
     samples = list(data.samples.values())
     if not samples:
@@ -152,16 +159,16 @@ def table4(data: ReportData, head: Headline) -> Table:
     notes = [
         head.note(),
         *filter(None, [fewer_shown(data, head)]),
-        *notes_under(data.runs, cells.values()),
+        *notes_under(data.runs, cells.values(), methods=False),
         *data.star_note,
     ]
     notes += [ASKED_BACK] if asking else []
     return Table(
         "table4",
         "Accuracy, deflection and hallucination by scenario",
-        titled(
-            "<System",
-            *([f"<{title}"] if section else []),
+        (
+            *texts("System"),
+            *(texts(title) if section else ()),
             *_rate_columns(scenarios, asks=bool(asking)),
         ),
         tuple(rows),
@@ -179,7 +186,12 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     grid = grid_cells(data, head)
     names = {"both": "MM", "image": "Visual", "text": "Textual"}
     sides = (Column(side, "Context", align="left") for side in ("Positive", "Negative"))
-    columns = titled("<System", *sides, *(Column(r, interval=interval) for r in RATES), "n")
+    columns = (
+        *texts("System"),
+        *sides,
+        *(Column(r, interval=interval) for r in RATES),
+        *numbers("n"),
+    )
     caption = f"Modality of gold and distractors, Realistic scenario (prompt {head.condition})"
     if not grid.cells:
         return Table(
@@ -195,7 +207,7 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
         for side in ("both", "image", "text")
         if (one := grid.cells.get((run.name, gold, side))) is not None
     ]
-    notes = [*_grid_notes(grid), *notes_under(data.runs, grid.cells.values())]
+    notes = [*_grid_notes(grid), *notes_under(data.runs, grid.cells.values(), methods=interval)]
     return Table("table5", caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
 
@@ -225,7 +237,10 @@ def _strictness(
     caption = (
         f"Prompt strictness: {' and '.join(s.value.capitalize() for s in scenarios)} scenarios"
     )
-    columns = titled("<System | <Severity", *_rate_columns(shown or scenarios, interval=interval))
+    columns = (
+        *texts("System", "Severity"),
+        *_rate_columns(shown or scenarios, interval=interval),
+    )
     if not shown:
         return Table(
             name,
@@ -246,7 +261,7 @@ def _strictness(
     blind = any(run.blind for run in data.runs if any(k[0] == run.name for k in cells))
     notes = [
         *([BLIND] if blind else []),
-        *notes_under(data.runs, [c for k, c in cells.items() if k[2] in shown]),
+        *notes_under(data.runs, [c for k, c in cells.items() if k[2] in shown], methods=interval),
     ]
     return Table(name, caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
@@ -275,7 +290,12 @@ def table7(data: ReportData) -> Table:
     Labels are often drawn evenly over verdicts, so each counts by what it stands for: the graded answers of its
     scenario, condition, recipe and verdict, over those with a label.
     """
-    columns = titled("<System | Agreement | Cohen kappa .2 | n")
+    columns = (
+        *texts("System"),
+        *numbers("Agreement"),
+        *numbers("Cohen kappa", decimals=2),
+        *numbers("n"),
+    )
     caption = "Agreement of the judge with human labels"
     rows: list[tuple[Any, ...]] = []
     unknown, uneven = 0, False
@@ -372,11 +392,14 @@ def breakdown_table(
     )
     if totals:
         notes.append("Totals are over all samples, so larger parts weigh more.")
-    notes += [head.note(), *notes_under(data.runs, wholes.values()), *data.star_note]
+    notes += [head.note(), *notes_under(data.runs, wholes.values(), methods=False), *data.star_note]
     return Table(
         name,
         f"Breakdown by {by.replace('_', ' ')}",
-        titled("<System", f"<{PARTS[by]}", *_rate_columns(scenarios)),
+        (
+            *texts("System", PARTS[by]),
+            *_rate_columns(scenarios),
+        ),
         tuple(rows),
         section_starts(rows),
         tuple(notes),

@@ -1,25 +1,24 @@
 """Where a RAG system fails: was the gold retrieved, was the answer right, what did it cite, and how long did it take.
 
 The data are what runs recorded of a system's own retriever (`demur.core.records.Retrieved`) and the release's gold. A
-retrieved piece is gold where its id is that of gold evidence, of its document or its page, with or without a suffix of
-the user's own chunking (``id#3``, ``id:chunk-3``); or, without a known id, where the two texts share most five-grams of
-the shorter one.
+retrieved piece whose id is in the corpus is gold by its id alone. Any other is gold where its text and the gold's share
+most five-grams of the shorter one, or where its id is that of gold evidence with a suffix of the user's own chunking
+(``id#3``, ``id:chunk-3``). Where no more is known than that it is from the gold's document or page, the tables say so.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from demur.core.errors import UsageError
 from demur.core.records import (
-    Evidence,
     Measure,
     Method,
     Outcome,
@@ -40,14 +39,17 @@ from demur.reports.cells import Headline, headline, labelled_rates
 from demur.reports.data import ReportData, Run, load
 from demur.reports.judged import notes_under
 from demur.reports.labels import CODES
-from demur.reports.tables import Cell, Column, Table, section_starts, titled, without_zeros
+from demur.reports.tables import Cell, Column, Table, numbers, section_starts, texts, without_zeros
 from demur.scenarios.contexts import WHOLE
 
 SAME = 0.5
 """Least share of the shorter text's five-grams for a retrieved text to count as gold."""
 _CHUNK = re.compile(r"(?:[#/:@|]|::|_?-?chunk[_-]?|_?-?part[_-]?)[\w.-]{0,40}$", re.IGNORECASE)
-FOUND = ("gold retrieved", "gold not retrieved", "nothing retrieved", "not recorded")
+DOCUMENT = "gold's document retrieved"
+FOUND = ("gold retrieved", "gold not retrieved", DOCUMENT, "nothing retrieved", "not recorded")
 """The retriever's result for a question; "not recorded" where the system records no contexts at all."""
+FOUND_SOME = ("gold retrieved", DOCUMENT)
+"""Results with which a system could answer."""
 
 
 class Asked(NamedTuple):
@@ -61,7 +63,7 @@ class Asked(NamedTuple):
     result: str
     """correct, incorrect, deflected, unjudged or failed."""
     cited: str
-    """gold, distractor, unknown or "" where nothing is cited."""
+    """gold, document, distractor, unknown or "" where nothing is cited."""
     response: Response
     kind: str
     """Kind of a deflection by the judge: refusal, lack, asks back ...; "" where it gives none."""
@@ -86,39 +88,58 @@ def _base(identifier: str) -> Iterator[str]:
         yield (identifier := shorter)
 
 
-def names_of(evidence: Iterable[Evidence]) -> frozenset[str]:
-    """Every id by which a piece of evidence may be retrieved or cited."""
-    return frozenset(name for e in evidence for name in (e.id, e.document, e.page) if name)
+def matched(
+    identifier: str, text: str, sample: Sample, corpus: Collection[str]
+) -> Literal["gold", "document", ""]:
+    """Whether a retrieved or cited piece is gold of a sample, or known to be from the gold's document only.
+
+    Args:
+        identifier: id of the piece.
+        text: its text, "" where it is not recorded.
+        sample: the question with its gold.
+        corpus: ids of the release's evidence.
+    """
+    ids = {e.id for e in sample.gold}
+    if identifier in ids:
+        return "gold"
+    bases = set(_base(identifier))
+    of_document = bool(bases & {n for e in sample.gold for n in (e.document, e.page)})
+    sibling = of_document and _numbered(identifier) in map(_numbered, ids)
+    if identifier in corpus or sibling:  # a release holds only some passages of its documents
+        return ""
+    if text and any(same_text(text, e.text, SAME) for e in sample.gold if e.text):
+        return "gold"
+    if bases & ids:
+        return "gold"
+    return "document" if of_document else ""
 
 
-def found_of(response: Response, sample: Sample, recorded: bool) -> str:
+def _numbered(identifier: str) -> str:
+    return re.sub(r"\d+", "0", identifier)
+
+
+def found_of(response: Response, sample: Sample, recorded: bool, corpus: Collection[str]) -> str:
     """The retriever's result for a question, one of `FOUND`; ``recorded``: any question of the run has contexts."""
     if not recorded:
         return "not recorded"
     if not response.retrieved:
         return "nothing retrieved"
-    gold = names_of(sample.gold)
-    texts = [e.text for e in sample.gold if e.text]
-    for piece in response.retrieved:
-        if any(name in gold for name in _base(piece.id)) or (
-            piece.text and any(same_text(piece.text, t, SAME) for t in texts)
-        ):
-            return "gold retrieved"
-    return "gold not retrieved"
+    matches = {matched(piece.id, piece.text, sample, corpus) for piece in response.retrieved}
+    if "gold" in matches:
+        return "gold retrieved"
+    return DOCUMENT if "document" in matches else "gold not retrieved"
 
 
-def cited_of(response: Response, sample: Sample) -> str:
-    """What the answer cites: gold, else a distractor of the sample, else unknown; "" where it cites nothing."""
+def cited_of(response: Response, sample: Sample, corpus: Collection[str]) -> str:
+    """The best that the answer cites: gold, its document, a distractor of the sample, unknown; "" for nothing."""
     if not response.citations:
         return ""
+    matches = {matched(cited, "", sample, corpus) for cited in response.citations}
+    if best := next((match for match in ("gold", "document") if match in matches), ""):
+        return best
     named = {name for cited in response.citations for name in _base(cited)}
-    return (
-        "gold"
-        if named & names_of(sample.gold)
-        else "distractor"
-        if named & names_of(sample.negatives)
-        else "unknown"
-    )
+    others = {name for e in sample.negatives for name in (e.id, e.document, e.page)}
+    return "distractor" if named & others else "unknown"
 
 
 def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
@@ -141,6 +162,7 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
             problems.add(f"rows.parquet ({ask})", "the run holds no response or no verdict for it")
     problems.settle()
     recorded = any(r.retrieved for r in responses.values())
+    corpus = {e.id for s in samples.values() for e in (*s.gold, *s.negatives)}
     timings = read_timings(run.path)
     asks = tuple(
         run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe", "condition")
@@ -151,7 +173,8 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
     ):
         response, verdict, sample = responses[ask], verdicts[ask], samples[sample_id]
         result = verdict.outcome.value if verdict.outcome is not None else verdict.status.value
-        did, cited = found_of(response, sample, recorded), cited_of(response, sample)
+        did = found_of(response, sample, recorded, corpus)
+        cited = cited_of(response, sample, corpus)
         found.append(
             Asked(
                 run.name,
@@ -206,8 +229,11 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
         group: title of the second column.
         of: index of a question -> its group.
     """
-    columns = titled(
-        f"<System | <{group} | <Retriever | n | Correct [] | Deflected | Incorrect | Unjudged | Failed"
+    columns = (
+        *texts("System", group, "Retriever"),
+        *numbers("n"),
+        *numbers("Correct", interval=True),
+        *numbers("Deflected", "Incorrect", "Unjudged", "Failed"),
     )
     cells: dict[tuple[str, str, str], list[Asked]] = {}
     for i, one in enumerate(asked):
@@ -251,42 +277,61 @@ def _gold_was_there(one: Asked) -> bool:
 
 def faults_table(asked: Sequence[Asked]) -> Table:
     """Faults per run: deflected with the gold, answered without it, citations."""
-    cited = (Column(c, "Cites") for c in ("gold", "distractor", "other"))
-    columns = titled(
-        "<System | Gold found [] | Deflects with it [] | Answers without []",
-        *cited,
-        "Citing | Asks back",
+    cites = {
+        "gold": "gold",
+        "document": "its document",
+        "distractor": "distractor",
+        "unknown": "other",
+    }
+    if not any(one.cited == "document" for one in asked):
+        del cites["document"]
+    documents = any(one.found == DOCUMENT for one in asked)
+    columns = (
+        *texts("System"),
+        *numbers("Gold found", *["Document found"] * documents, interval=True),
+        *numbers("Deflects with it", "Answers without", interval=True),
+        *(Column(title, "Cites") for title in cites.values()),
+        *numbers("Citing", "Asks back"),
     )
     rows: list[tuple[Cell, ...]] = []
     for run, every in _by_run(asked).items():
         mine = [one for one in every if one.result in OUTCOMES]
         told = [one for one in mine if one.found != "not recorded"]
         there = [one for one in every if _gold_was_there(one)]
-        brought = sum(one.found == "gold retrieved" for one in there)
-        had = [one for one in told if one.found == "gold retrieved"]
-        without = [one for one in told if one.found != "gold retrieved"]
+        retrieved = Counter(one.found for one in there)
+        had = [one for one in told if one.found in FOUND_SOME]
+        without = [one for one in told if one.found not in FOUND_SOME]
         citing = [one for one in mine if one.cited and one.result != "deflected"]
-        cites = Counter(one.cited for one in citing)
+        cited = Counter(one.cited for one in citing)
         rows.append(
             (
                 run,
-                share_of("gold retrieved", brought, len(there)),
+                *(
+                    share_of(state, retrieved[state], len(there))
+                    for state in FOUND_SOME[: 1 + documents]
+                ),
                 _rate("deflected although retrieved", had, "deflected"),
                 _rate("answered without gold", without, "correct", "incorrect"),
-                *(share_of(c, cites[c], len(citing)) for c in ("gold", "distractor", "unknown")),
+                *(share_of(c, cited[c], len(citing)) for c in cites),
                 len(citing),
                 share_of("asks back", sum(o.kind == ASKS_BACK for o in mine), len(mine)),
             )
         )
-    note = "Gold found: among all replies whose gold is in the corpus, graded or not. The others: of the answers."
+    notes = (
+        "Gold found: among all replies whose gold is in the corpus, graded or not. The others: of the answers.",
+        *["Document found: a part of the gold's document, which may lack the gold passage."]
+        * documents,
+    )
     title = "The system's own retriever and generator, in per cent"
-    return Table("rag-faults", title, columns, tuple(rows), notes=(note,))
+    return Table("rag-faults", title, columns, tuple(rows), notes=notes)
 
 
 def whole_system_table(data: ReportData, head: Headline) -> Table | None:
     """Per run: right with the gold in the corpus, declined where it was removed, and both of the same question."""
-    columns = titled(
-        "<System | Right, full [] | Deflects, removed [] | Deflects, empty [] | Both [] | Samples of both"
+    columns = (
+        *texts("System"),
+        *numbers("Right, full", "Deflects, removed", "Deflects, empty", "Both", interval=True),
+        *numbers("Samples of both"),
     )
     rows: list[tuple[Cell, ...]] = []
     for run in data.runs:
@@ -309,9 +354,14 @@ def whole_system_table(data: ReportData, head: Headline) -> Table | None:
 
 def latency_table(asked: Sequence[Asked]) -> Table:
     """Seconds per reply, tokens, cost and failures per run; cached replies are not timed."""
-    columns = titled(
-        "<System | Replies | Timed | p50 s .2 | p95 s .2 | First p50 s .2 | First p95 s .2 | Tokens | USD .4 | "
-        "Failed | <Most common failure"
+    columns = (
+        *texts("System"),
+        *numbers("Replies", "Timed"),
+        *numbers("p50 s", "p95 s", "First p50 s", "First p95 s", decimals=2),
+        *numbers("Tokens"),
+        *numbers("USD", decimals=4),
+        *numbers("Failed"),
+        *texts("Most common failure", wraps=True),
     )
     rows: list[tuple[Cell, ...]] = []
     for run, mine in _by_run(asked).items():
@@ -367,11 +417,11 @@ def diagnosis(asked: Sequence[Asked]) -> list[str]:
         unjudged = sum(one.result == Status.UNJUDGED.value for one in mine)
         failed = sum(one.result == Status.FAILED.value for one in mine)
         told = [one for one in mine if _gold_was_there(one)]
-        had = [one for one in told if one.found == "gold retrieved"]
+        had = [one for one in told if one.found in FOUND_SOME]
         without = [  # its gold was taken away, or was not found
             one
             for one in graded
-            if one.scenario in WHOLE[1:] or one.found not in ("gold retrieved", "not recorded")
+            if one.scenario in WHOLE[1:] or one.found not in (*FOUND_SOME, "not recorded")
         ]
         if failed * 2 > len(mine):
             lines.append(
@@ -419,7 +469,7 @@ def _serving(run: str, timings: Sequence[Timing]) -> list[str]:
 def _by_modality(told: Sequence[Asked]) -> str | None:
     """How often gold was found for text and for image questions; None unless images find it less than half as often."""
     kinds = [
-        [o.found == "gold retrieved" for o in told if bool(o.sample.images) is image]
+        [o.found in FOUND_SOME for o in told if bool(o.sample.images) is image]
         for image in (False, True)
     ]
     if not all(kinds) or 2 * np.mean(kinds[1]) >= np.mean(kinds[0]) or np.mean(kinds[0]) < 0.5:
@@ -440,11 +490,7 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
     Raises:
         UsageError: a path is no run, or there is no release.
     """
-    data: ReportData = load(runs, release)
-    if not data.samples:
-        raise UsageError(
-            "the release is missing, and with it the gold evidence", cure="add --release DIR"
-        )
+    data: ReportData = load(runs, release, needs_release=True)
     head = headline(data.runs)
     every = [one for run in data.runs for one in asked_of(run, data.samples)]
     asked = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from demur.core.records import Measure
 from demur.reports.data import ReportData
-from demur.reports.tables import Cell, Column, Table, titled
+from demur.reports.tables import Cell, Column, Table, numbers, texts
 
 
 def caveats(data: ReportData) -> list[str]:
@@ -60,7 +60,11 @@ def caveats(data: ReportData) -> list[str]:
 
 def funnel_table(data: ReportData) -> Table:
     """Stages of curation, with the reasons for dropped samples."""
-    columns = titled("<Stage | Entered | Kept | Dropped | <Why")
+    columns = (
+        *texts("Stage"),
+        *numbers("Entered", "Kept", "Dropped"),
+        *texts("Why", wraps=True),
+    )
     caption = "Curation funnel"
     if data.release is None or not data.release.steps:
         return Table("funnel", caption, columns, missing="a release: give one with --release")
@@ -90,7 +94,7 @@ def recall_table(data: ReportData) -> Table:
         return Table(
             "recall",
             "Retrieval modes by recall of gold",
-            titled("<Mode"),
+            texts("Mode"),
             missing="a release whose retrieval modes were measured",
         )
     heads, _ = recall_lines(rows)

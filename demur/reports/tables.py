@@ -10,8 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TextIO, TypeAlias
@@ -21,8 +22,9 @@ from demur.core.store import write_atomic
 from demur.core.text import plain as plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table as RichTable
+    from rich.text import Text
 
 
 class Count(NamedTuple):
@@ -59,39 +61,27 @@ class Column:
     """Show rates in per cent (0-100); False shows the value itself."""
     signed: bool = False
     """Show numbers with their sign, as differences."""
+    wraps: bool = False
+    """Prose: a terminal may break it between words. Names and numbers stay whole."""
 
 
-_MARKS = re.compile(r"(<?)(.*?)((?: (?:\[\]|\.\d|\+|=))*)")
+def texts(*titles: str, wraps: bool = False) -> tuple[Column, ...]:
+    """Columns of text with these titles."""
+    return tuple(Column(title, align="left", wraps=wraps) for title in titles)
 
 
-def titled(*columns: str | Column) -> tuple[Column, ...]:
-    """Columns by their titles, with `` | `` between several; `Column` objects stay as they are.
-
-    ``<`` before a title: text, aligned left. After it: ``[]`` shows the interval, ``.3`` three decimals, ``=`` the
-    value and not per cent, ``+`` the sign.
-
-    >>> [c.title for c in titled("<System | Accuracy [] | Gap .2 +", Column("n"))]
-    ['System', 'Accuracy', 'Gap', 'n']
-    """
-    found: list[Column] = []
-    for column in columns:
-        if isinstance(column, Column):
-            found.append(column)
-            continue
-        for text in column.split(" | "):
-            left, title, marks = _MARKS.fullmatch(text).groups()  # type: ignore[union-attr]  # it matches any text
-            digits = re.search(r"\.(\d)", marks)
-            found.append(
-                Column(
-                    title,
-                    align="left" if left else "right",
-                    interval="[]" in marks,
-                    percent="=" not in marks,
-                    signed="+" in marks,
-                    decimals=int(digits[1]) if digits else 1,
-                )
-            )
-    return tuple(found)
+def numbers(
+    *titles: str,
+    interval: bool = False,
+    decimals: int = 1,
+    percent: bool = True,
+    signed: bool = False,
+) -> tuple[Column, ...]:
+    """Columns of numbers or rates with these titles and one format."""
+    return tuple(
+        Column(title, interval=interval, decimals=decimals, percent=percent, signed=signed)
+        for title in titles
+    )
 
 
 def section_starts(rows: Sequence[Sequence[object]], cells: int = 1) -> frozenset[int]:
@@ -107,7 +97,7 @@ class Table:
 
     Attributes:
         name: slug; the file name of each form, without suffix.
-        caption: one or two sentences: the content and its condition.
+        caption: one sentence: the content and its condition.
         columns: C columns.
         rows: R rows of C cells each.
         rules: indices of the rows that start a new section (a line is drawn above them).
@@ -132,8 +122,8 @@ class Table:
                     f"table {self.name}: row {number} has {len(row)} cells for {len(self.columns)} columns"
                 )
 
-    def render(self, form: Form, *, width: int = 120) -> str:
-        """The table as text of one form, ending in a newline."""
+    def render(self, form: Form, *, width: int | None = None) -> str:
+        """The table as text of one form, ending in a newline; ``width`` as `console_for` takes it."""
         if form == "terminal":
             return to_terminal(self, width=width)
         return {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}[form](self)
@@ -148,7 +138,7 @@ class Table:
 
 
 def without_zeros(table: Table, *titles: str) -> Table:
-    """The table without those of the named columns that hold nothing but zeros."""
+    """The table without those of the named columns that hold nothing but zeros or empty texts."""
     kept = [
         i
         for i, column in enumerate(table.columns)
@@ -276,83 +266,241 @@ _BEFORE_PERCENT = re.compile(r"(?<=\d) (?=%)")
 _GLUE = "\ue000"
 """Replaces the blank between a number and "%" while rich breaks lines: rich breaks at any blank, even the no-break one,
 and `plain` text never holds this character."""
+_GAP = 2
+"""Characters between two columns."""
+_LEAST = 20
+"""A narrower terminal breaks the lines itself."""
+_NARROWEST = 16
+"""Prose that wraps gets at least so many characters."""
 
 
-def to_rich(table: Table) -> RichTable:
-    """The cells for a `rich.console.Console`; a group's name is above the title of its first column."""
-    from rich import box
-    from rich.table import Table as Rich
+class _Grid:
+    """The cells of a table as a terminal shows them.
+
+    Never cut: a number, a name, a cell of the first column. What is too wide is divided by the name that has the fewest
+    values, which then stand above their parts, as often as it takes; at last each row is a block of its own.
+    """
+
+    def __init__(self, table: Table, width: int) -> None:
+        self.table, self.width = table, width
+        self.columns = table.columns
+        self.cells = [
+            [
+                _BEFORE_PERCENT.sub(_GLUE, shown(c, column))
+                for c, column in zip(row, table.columns, strict=True)
+            ]
+            for row in table.rows
+        ]
+        self.heads = [plain(c.title) for c in table.columns]
+        names = [c.align == "left" and not c.wraps for c in table.columns]
+        self.names = range((*names, False).index(False))
+        """The leading columns of names."""
+
+    def drawn(self) -> Iterator[RenderableType]:
+        """What the terminal shows of the rows."""
+        from rich.padding import Padding
+
+        lifted: list[int] = []
+        while (parts := self._parts(lifted)) is None:
+            sizes = {
+                i: len(self._divided([*lifted, i])) for i in reversed(self.names) if i not in lifted
+            }
+            best = min(sizes, key=sizes.__getitem__, default=-1)
+            if best < 0 or sizes[best] == len(self.cells) > 1:
+                yield from self._blocks()
+                return
+            lifted.append(best)
+        for rows, widths in parts:
+            if lifted:
+                yield from self._heading(rows[0], lifted)
+            yield Padding(self._rich(rows, widths), (1, 0, 1, 1), expand=False)
+
+    def _divided(self, lifted: Sequence[int]) -> list[list[int]]:
+        """The rows that have the same values in some columns."""
+        parts: dict[tuple[str, ...], list[int]] = {}
+        for n, row in enumerate(self.cells):
+            parts.setdefault(tuple(row[i] for i in lifted), []).append(n)
+        return list(parts.values())
+
+    def _parts(self, lifted: Sequence[int]) -> list[tuple[list[int], dict[int, int]]] | None:
+        """The parts of a table below the names that are lifted: rows, and column -> its width; None: too wide."""
+        parts = []
+        for rows in self._divided(lifted):
+            known = [
+                i
+                for i in range(len(self.columns))
+                if i not in lifted and not (lifted and all(self.cells[n][i] == DASH for n in rows))
+            ]
+            widths = self._widths(rows, known)
+            if widths is None:
+                return None
+            parts.append((rows, widths))
+        return parts
+
+    def _widths(self, rows: Sequence[int], places: Sequence[int]) -> dict[int, int] | None:
+        """Column -> characters; None where they do not fit side by side."""
+        widths, wishes, groups = dict[int, int](), dict[int, int](), {""}
+        for i in places:
+            group = plain(self.columns[i].group)
+            heads = [self.heads[i], "" if group in groups else group]
+            groups.add(group)
+            cells = [self.cells[n][i] for n in rows]
+            least = _widest(cells)
+            if self.columns[i].wraps and i:
+                words = _widest(word for cell in cells for word in cell.split())
+                least = min(least, max(words, _NARROWEST))
+            widths[i] = max(least, _widest(word for head in heads for word in head.split()))
+            longest = _widest([*heads, *cells])
+            wishes[i] = longest - widths[i]
+        room = (
+            self.width - sum(widths.values()) - _GAP * (len(places) - 1) - 1
+        )  # a blank at the left
+        if room < 0:
+            return None
+        for n, i in enumerate(sorted(wishes, key=wishes.__getitem__)):
+            extra = min(wishes[i], room // (len(wishes) - n))
+            widths[i] += extra
+            room -= extra
+        return widths
+
+    def _heading(self, row: int, places: Sequence[int]) -> Iterator[Text]:
+        """Names above a part or a block: in one line where they fit."""
+        names = [f"{self.heads[i]}: {self.cells[row][i]}".removeprefix(": ") for i in places]
+        whole = " · ".join(names)
+        for name in [whole] if _widest([whole]) <= self.width else names:
+            yield _line(name, "bold")
+
+    def _rich(self, rows: Sequence[int], widths: Mapping[int, int]) -> RichTable:
+        """Some rows and columns; a group's name is above the title of its first column."""
+        from rich import box
+        from rich.table import Table as Rich
+
+        rich = Rich(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        groups = [plain(self.columns[i].group) for i in widths]
+        for n, (i, width) in enumerate(widths.items()):
+            group = groups[n] if groups[n] not in groups[:n] else ""
+            rich.add_column(
+                _line(f"{group}\n{self.heads[i]}" if any(groups) else self.heads[i]),
+                justify=self.columns[i].align,
+                width=width,
+                overflow="fold",
+            )
+        rules = self.table.rules.intersection(rows)
+        for n in rows:
+            if n in rules and len(rules) < len(rows) and n != rows[0]:
+                rich.add_section()
+            rich.add_row(*(self._cell(n, i) for i in widths))
+        return rich
+
+    def _cell(self, row: int, place: int) -> Text:
+        return _line(self.cells[row][place], "bold" if (row, place) in self.table.bold else "")
+
+    def _blocks(self) -> Iterator[RenderableType]:
+        """Each row as a block: its names, and below them the other cells beside their titles."""
+        from rich.padding import Padding
+        from rich.table import Table as Rich
+
+        names = list(self.names) or [0]
+        rest = [i for i in range(len(self.columns)) if i not in names]
+        heads = {i: f"{plain(self.columns[i].group)} {self.heads[i]}".strip() for i in rest}
+        head, value = _widest(heads.values()), _widest(row[i] for row in self.cells for i in rest)
+        room = self.width - 2 * _GAP
+        beside = max(1, (room + _GAP) // (head + value + 2 * _GAP))
+        if beside == 1:  # long prose and names take several lines
+            value = min(value, max(room - head, room * 2 // 3))
+            head = min(head, room - value)
+        for n, row in enumerate(self.cells):
+            yield from self._heading(n, names)
+            rich = Rich.grid(padding=(0, _GAP, 0, 0))
+            for _ in range(beside):
+                rich.add_column(width=head)
+                rich.add_column(width=value)
+            cells = [text for i in rest if row[i] for text in (_line(heads[i]), self._cell(n, i))]
+            for start in range(0, len(cells), 2 * beside):
+                rich.add_row(*cells[start : start + 2 * beside])
+            yield Padding(rich, (0, 0, 1, _GAP), expand=False)
+
+
+def _widest(texts: Iterable[str]) -> int:
+    """Characters of the widest text in a terminal."""
+    from rich.cells import cell_len
+
+    return max(map(cell_len, texts), default=0)
+
+
+def _ungrouped(table: Table) -> Table:
+    """The table with a row for each group of columns, where all groups have equal columns; else as it is."""
+    groups: dict[str, list[int]] = {}
+    for i, column in enumerate(table.columns):
+        groups.setdefault(column.group, []).append(i)
+    names = groups.pop("", [])
+    alike = {
+        tuple(replace(table.columns[i], group="") for i in places) for places in groups.values()
+    }
+    if len(alike) != 1 or len(groups) < 2 or names != list(range(len(names))):
+        return table
+    rows, bold = list[tuple[Cell, ...]](), set[tuple[int, int]]()
+    for n, row in enumerate(table.rows):
+        asked = [g for g, places in groups.items() if any(row[i] is not None for i in places)]
+        for group in asked or groups:
+            origins = [*names, -1, *groups[group]]
+            bold |= {(len(rows), place) for place, i in enumerate(origins) if (n, i) in table.bold}
+            rows.append(tuple(group if i < 0 else row[i] for i in origins))
+    [shared] = alike
+    columns = (*(table.columns[i] for i in names), *texts(""), *shared)
+    starts = section_starts(rows, len(names))
+    return replace(table, columns=columns, rows=tuple(rows), rules=starts, bold=frozenset(bold))
+
+
+def _fitting(table: Table, width: int) -> Iterator[RenderableType]:
+    grid = _Grid(table, width)
+    return (grid if grid._parts([]) else _Grid(_ungrouped(table), width)).drawn()
+
+
+def _line(text: str, style: str = "") -> Text:
     from rich.text import Text
 
-    rich = Rich(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    grouped = any(c.group for c in table.columns)
-    seen: set[str] = set()
-    for column in table.columns:
-        head = plain(column.title)
-        if grouped:
-            head = f"{plain(column.group) if column.group not in seen else ''}\n{head}"
-            seen.add(column.group)
-        rich.add_column(
-            Text(head), justify=column.align, no_wrap=column.align == "right", overflow="fold"
-        )
-    for number, row in enumerate(table.rows):
-        if number in table.rules and number:
-            rich.add_section()
-        cells = []
-        for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            text = _BEFORE_PERCENT.sub(_GLUE, shown(cell, column))
-            cells.append(Text(text, style="bold" if (number, place) in table.bold else ""))
-        rich.add_row(*cells)
-    return rich
+    return Text(text, style=style, overflow="fold")
 
 
-def to_terminal(table: Table, *, width: int = 120) -> str:
-    """Plain text as a terminal of ``width`` characters shows it, without colour."""
-    from rich.console import Console
-
+def to_terminal(table: Table, *, width: int | None = None) -> str:
+    """Plain text as a terminal shows it, without colour; ``width`` as `console_for` takes it."""
     stream = io.StringIO()
-    print_table(
-        Console(
-            file=stream,
-            width=width,
-            color_system=None,
-            force_terminal=False,
-            force_jupyter=False,
-            legacy_windows=False,
-        ),
-        table,
-    )
+    print_table(console_for(stream, width), table)
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()).rstrip("\n") + "\n"
 
 
-def console_for(file: TextIO | None = None) -> Console:
-    """A console for a terminal, or 140 columns for a file; standard output when None. Only a terminal has colour."""
+def console_for(file: TextIO | None = None, width: int | None = None) -> Console:
+    """A console on a stream, standard output when None; only a terminal has colour.
+
+    Args:
+        file: the stream.
+        width: characters of a line; None for those of the terminal (or ``COLUMNS``), 140 without one.
+    """
     from rich.console import Console
 
-    stream = file or sys.stdout
     return Console(
-        file=stream, force_jupyter=False, width=None if stream.isatty() else 140, highlight=False
+        file=file or sys.stdout,
+        force_jupyter=False,
+        width=max(width or shutil.get_terminal_size((140, 24)).columns, _LEAST),
+        highlight=False,
+        legacy_windows=False,
     )
 
 
 def print_table(console: Console, table: Table) -> None:
     """Print a table with its notes and a blank line."""
-    from rich.text import Text
-
     if table.missing:
-        console.print(Text(f"{plain(table.caption)}: no data; needs {plain(table.missing)}"))
+        console.print(_line(f"{plain(table.caption)}: no data; needs {plain(table.missing)}"))
     else:
-        console.print(Text(plain(table.caption), style="bold"))
+        if table.caption:
+            console.print(_line(plain(table.caption), "bold"))
         if table.rows:
             with console.capture() as captured:  # in colour where the console has it
-                console.print(to_rich(table))
+                console.print(*_fitting(table, console.width), sep="\n")
             console.file.write(captured.get().replace(_GLUE, " "))
     for note in table.notes:
-        console.print(Text("  " + plain(note), style="dim"))
+        console.print(_line("  " + plain(note), "dim"))
     console.print()
 
 
@@ -508,12 +656,11 @@ def to_latex(table: Table) -> str:
             cells.append(rf"\textbf{{{text}}}" if (number, place) in table.bold else text)
         out.append("    " + _first(" & ".join(cells)) + r" \\")
     out += [r"    \bottomrule", r"  \end{tabular}}"]
-    caption = " ".join(
-        [_tex(table.caption.rstrip(".") + "."), *(_tex(note) for note in table.notes)]
-    )
+    notes = " ".join(map(_tex, table.notes))
     out += [
-        rf"  \caption{{{caption}}}",
+        rf"  \caption{{{_tex(table.caption.rstrip('.') + '.')}}}",
         rf"  \label{{tab:{_slug(table.name)}}}",
+        *([rf"  \parbox{{\linewidth}}{{\footnotesize {notes}}}"] if notes else []),
         rf"\end{{{float_}}}",
     ]
     return "\n".join(out) + "\n"

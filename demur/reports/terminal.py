@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-from demur.core.records import Measure
+from demur.core.records import Measure, Scenario
 from demur.judge.measures.rates import Rates
 from demur.reports import paper_tables
 from demur.reports.cells import (
@@ -21,6 +21,9 @@ from demur.reports.cells import (
     main_cells,
     should_cells,
 )
+from demur.reports.cells import (
+    cell as rates_of,
+)
 from demur.reports.data import ReportData
 from demur.reports.judged import judge_line, notes_under
 from demur.reports.paper_figures import figure_table
@@ -30,28 +33,32 @@ from demur.reports.tables import (
     Table,
     console_for,
     counted,
+    numbers,
     plain,
     print_table,
     rate_record,
     section_starts,
-    titled,
+    texts,
     to_records,
-    to_rich,
     without_zeros,
 )
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 LOOKED_AT: dict[Should, tuple[Column, ...]] = {
-    "answer": titled("Right [] .0 | Hallucinated [] .0 | Declined .0"),
-    "deflect": titled("Declined [] .0 | Answered .0 | Right .0 | Hallucinated [] .0"),
+    "answer": (
+        *numbers("Right", "Hallucinated", interval=True, decimals=0),
+        *numbers("Declined", decimals=0),
+    ),
+    "deflect": (
+        *numbers("Declined", interval=True, decimals=0),
+        *numbers("Answered", "Right", decimals=0),
+        *numbers("Hallucinated", interval=True, decimals=0),
+    ),
 }
 """What is right -> the rates to look at, the right one first. "Answered" is the sum of the two behind it, and like
 "Declined" it needs no right answer to be known."""
 CAPTIONS: dict[Should, str] = {
-    "answer": "Should answer: the evidence says it. In per cent of n [95 % interval]",
-    "deflect": "Should decline: no evidence says it. In per cent of n [95 % interval]",
+    "answer": "Should answer, the evidence says it: per cent of n [95 % interval]",
+    "deflect": "Should decline, no evidence says it: per cent of n [95 % interval]",
 }
 
 
@@ -109,11 +116,12 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
             Table(
                 f"should-{should}",
                 CAPTIONS[should],
-                titled(
-                    "<Scenario | <System | n",
+                (
+                    *texts("Scenario", "System"),
+                    *numbers("n"),
                     *columns,
-                    *["Asks back .0"] * asks,
-                    *["At worst .0"] * failed,
+                    *(numbers("Asks back", decimals=0) if asks else ()),
+                    *(numbers("At worst", decimals=0) if failed else ()),
                 ),
                 tuple(rows),
                 section_starts(rows),
@@ -142,89 +150,79 @@ def joint_table(data: ReportData, head: Headline) -> Table | None:
     notes = ("Left out: questions with a failed or unjudged answer.",) * any(
         row[-1] for row in rows
     )
-    columns = titled("<System | n | Right in all [] .0 | Left out")
+    columns = (
+        *texts("System"),
+        *numbers("n"),
+        *numbers("Right in all", interval=True, decimals=0),
+        *numbers("Left out"),
+    )
     return without_zeros(Table("joint", caption, columns, rows, notes=notes), "Left out")
 
 
-def results_table(data: ReportData, head: Headline) -> Table:
-    """The paper's three rates, a line per scenario and system, with intervals."""
-    cells, asking = main_cells(data, head), asking_back(data, head)
-    rows = [
+def results_table(data: ReportData, head: Headline, *, every: bool = False) -> Table:
+    """The paper's three rates, a line per scenario and system, with intervals.
+
+    Args:
+        data: the runs.
+        head: the recipes and the prompt that count.
+        every: a line for each recipe and prompt of the runs instead.
+    """
+    asking = asking_back(data, head) if not every else {}
+    lines = []
+    for run in data.runs:
+        rows = run.rows if every else head.where(run.rows)
+        for (scenario, recipe, condition), place in rows.groups("scenario", "recipe", "condition"):
+            lines.append((Scenario(scenario), recipe, condition, run, rates_of(run, rows, place)))
+    lines.sort(key=lambda line: (SCENARIOS.index(line[0]), data.runs.index(line[3])))
+    conditions = {condition for _, _, condition, *_ in lines}
+    rows_shown = [
         (
             scenario.value,
             data.starred(run),
-            *cell,
-            *([asking[run.name, scenario]] if asking else []),
-            counted(cell.accuracy),
-            cell.accuracy.unjudged,
-            cell.accuracy.failed,
+            *([recipe.partition("(")[2].rstrip(")")] if every else ()),
+            *([condition] if every and len(conditions) > 1 else ()),
+            *rates,
+            *([asking[run.name, scenario]] if asking else ()),
+            counted(rates.accuracy),
+            rates.accuracy.unjudged,
+            rates.accuracy.failed,
         )
-        for scenario in SCENARIOS
-        for run in data.runs
-        if (cell := cells.get((run.name, scenario)))
+        for scenario, recipe, condition, run, rates in lines
     ]
-    columns = "<Scenario | <System | Accuracy [] | Deflection [] | Hallucination []"
-    columns += " | Asks back" * bool(asking) + " | n | Unjudged | Failed"
+    columns = (
+        *texts("Scenario", "System"),
+        *(texts("Evidence") if every else ()),
+        *(texts("Prompt") if every and len(conditions) > 1 else ()),
+        *numbers("Accuracy", "Deflection", "Hallucination", interval=True),
+        *(numbers("Asks back") if asking else ()),
+        *numbers("n", "Unjudged", "Failed"),
+    )
     notes = (
-        head.note(),
+        *([] if every else [head.note()]),
         *([ASKED_BACK] if asking else []),
         *filter(None, [fewer_shown(data, head)]),
-        *notes_under(data.runs, cells.values()),
+        *notes_under(data.runs, [rates for *_, rates in lines]),
         *data.star_note,
     )
-    caption = "Results by scenario, in per cent of the answers (n)"
-    table = Table("results", caption, titled(columns), tuple(rows), section_starts(rows), notes)
+    table = Table(
+        "results",
+        "Results by scenario, in per cent of the answers (n)",
+        columns,
+        tuple(rows_shown),
+        section_starts(rows_shown),
+        notes,
+    )
     return without_zeros(table, "Unjudged", "Failed")
-
-
-def _known(cell: Any) -> bool:
-    return cell is not None and not (isinstance(cell, Measure) and cell.value is None)
-
-
-def fitting(table: Table, console: Console) -> list[Table]:
-    """A table of several systems as it can be read in a console: whole, or where it is too wide a table a system.
-
-    A table of one system names it in the caption, and not in each row.
-    """
-    from rich.measure import Measurement
-
-    wide = console.options.update(width=1000)
-    place = next((i for i, c in enumerate(table.columns) if c.title == "System"), None)
-    if place is None or not table.rows:
-        return [table]
-    systems = list(dict.fromkeys(row[place] for row in table.rows))
-    whole = Measurement.get(console, wide, to_rich(table)).maximum
-    if len(systems) > 1 and whole <= console.width:
-        rows = list(table.rows)
-        for n in range(len(rows) - 1, 0, -1):
-            if n not in table.rules and rows[n][0] == rows[n - 1][0] and place:
-                rows[n] = ("", *rows[n][1:])
-        return [replace(table, rows=tuple(rows))]
-    if not place and len(systems) == len(table.rows) and whole <= console.width:
-        return [table]
-    found = []
-    for system in systems:
-        mine = [row for row in table.rows if row[place] == system]
-        kept = [
-            i for i in range(len(table.columns)) if i != place and any(_known(r[i]) for r in mine)
-        ]
-        found.append(
-            Table(
-                table.name,
-                f"{system}. {table.caption}",
-                tuple(table.columns[i] for i in kept),
-                tuple(tuple(row[i] for i in kept) for row in mine),
-                notes=table.notes if system == systems[-1] else (),
-            )
-        )
-    return found
 
 
 def times_table(times: Mapping[str, float]) -> Table:
     """Seconds per stage, in the order given, with their sum."""
     rows = [(stage, float(seconds)) for stage, seconds in times.items()]
     total = (("total", float(sum(times.values()))),)
-    columns = titled("<Stage", "Seconds")
+    columns = (
+        *texts("Stage"),
+        *numbers("Seconds"),
+    )
     return Table("times", "Stage times", columns, (*rows, *total), frozenset({len(rows)}))
 
 
@@ -334,7 +332,6 @@ def print_data(
     if times:
         tables.append(times_table(times))
     for table in tables:
-        for one in fitting(table, console):
-            print_table(console, one)
+        print_table(console, table)
     for line in caveats(data):
         console.print(Text("! " + plain(line), style="yellow"))

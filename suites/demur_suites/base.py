@@ -176,6 +176,11 @@ class Suite(ABC, Generic[I, S]):
         """Tables that describe a set of items; none by default."""
         return []
 
+    @property
+    def spelled(self) -> str:
+        """How a command names the suite."""
+        return plugins.spelled("suites", type(self), self.name)
+
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """`build`, with all of its ``build_options``: make a set in ``out``; returns the path that `load` takes."""
         raise UsageError(
@@ -259,7 +264,7 @@ class Suite(ABC, Generic[I, S]):
         problems.settle(skip_bad=skip_bad)
         if not loaded.items:
             none = f"all {problems.skipped} items are bad" if problems.skipped else "holds no items"
-            raise UsageError(none, item=str(path), cure=f"see 'demur suite show {self.name}'")
+            raise UsageError(none, item=str(path), cure=f"see 'demur suite show {self.spelled}'")
         return loaded._replace(skipped=problems.skipped)
 
     def tasks(
@@ -488,7 +493,7 @@ class Suite(ABC, Generic[I, S]):
         if not outputs:
             raise UsageError(
                 "there are no outputs to score",
-                cure=f"run a system: demur suite run {self.name} ITEMS",
+                cure=f"run a system: demur suite run {self.spelled} ITEMS",
             )
         given = self.check_options(options)
         asked = {q.id for q in self.questions(items)}

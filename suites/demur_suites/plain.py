@@ -65,15 +65,13 @@ def plain_score(
 
 def plain_table(name: str, title: str, scores: Sequence[Plain]) -> Table:
     """The table of `Plain` scores."""
-    from demur.reports.tables import Column, Table, titled
+    from demur.reports.tables import Column, Table, numbers, texts
 
-    columns = titled(
-        "<Model",
+    columns = (
+        *texts("Model"),
         Column("Accuracy (%)", interval=True),
         Column("Deflection (%)", interval=True),
-        "n",
-        "unjudged",
-        "failed",
+        *numbers("n", "unjudged", "failed"),
     )
     rows = tuple(
         (s.model, s.accuracy, s.deflected, s.accuracy.n, s.accuracy.unjudged, s.accuracy.failed)

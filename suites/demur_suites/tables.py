@@ -1,4 +1,4 @@
-"""What the tables and figures of suites share: columns by their titles, rows as they come, points on two axes."""
+"""What the tables and figures of suites share: columns, rows as they come, points on two axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from demur.core.records import Measure
 from demur.reports import svg
 from demur.reports.svg import Panel
-from demur.reports.tables import Cell, Column, Table, titled
+from demur.reports.tables import Cell, Column, Table
 
 
 def number(title: str, group: str = "", decimals: int = 3, *, interval: bool = False) -> Column:
@@ -24,11 +24,11 @@ def table(
     *notes: str,
     rules: Iterable[int] = (),
 ) -> Table:
-    """A table; columns by their titles as `demur.reports.tables.titled` takes them."""
+    """A table; a title alone is a column of numbers."""
     return Table(
         name,
         caption,
-        titled(*columns),
+        tuple(c if isinstance(c, Column) else Column(c) for c in columns),
         tuple(map(tuple, rows)),
         rules=frozenset(rules),
         notes=notes,

@@ -9,8 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from read_back import WIDTHS, check_terminal, check_words, tables_made
 
 from tests.cli.conftest import release as release  # a fixture
+
+
+@pytest.fixture(autouse=True)
+def tables_can_be_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every table that a test makes, in terminals of all widths."""
+    with tables_made(monkeypatch.setattr) as made:
+        yield
+    for table in made.values():
+        check_words(table)
+        for width in WIDTHS:
+            check_terminal(table, width)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ SEEN = []
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Run a function that says this over a source; its printed output and what it was shown."""
+    monkeypatch.setenv("COLUMNS", "160")  # so that `figures` reads a row from one line
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from demur.core.errors import UsageError
 from demur.curation.convergence import converge, first_to_know
 from demur.curation.gates.rules import Label
-from demur.curation.topics import clusters, drift
+from demur.curation.topics import drift
 
 C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.MISSING, Label.SKIPPED
 
@@ -167,25 +167,6 @@ def test_chi_square_and_p_agree_with_scipy():
     assert found.chi_square == pytest.approx(reference.statistic, rel=1e-6)
     assert found.freedom == reference.dof
     assert found.p == pytest.approx(reference.pvalue, abs=0.02)
-
-
-def test_clusters_find_what_was_planted_and_name_it():
-    rng = np.random.default_rng(0)
-    centres = np.eye(3, 8)
-    questions, vectors = [], []
-    for word, centre in zip(("volcano", "parliament", "orchid"), centres, strict=True):
-        for i in range(40):
-            questions.append(f"What is the {word} number {i}?")
-            vector = centre + 0.05 * rng.standard_normal(8)
-            vectors.append(vector / np.linalg.norm(vector))
-    found = clusters(questions, np.array(vectors, dtype=np.float32), k=3)
-    assert len(set(found)) == 3
-    assert all(len(set(found[i : i + 40])) == 1 for i in (0, 40, 80))
-    assert {"volcano", "parliament", "orchid"} <= {
-        w for name in set(found) for w in name.replace(",", "").split()
-    }
-    assert found == clusters(questions, np.array(vectors, dtype=np.float32), k=3)
-    assert clusters(["one?"] * 3, np.ones((3, 8), dtype=np.float32)) == ["all"] * 3
 
 
 @pytest.mark.integration

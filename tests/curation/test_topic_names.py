@@ -49,9 +49,10 @@ def test_names_are_told_apart_and_kept_short():
 
 
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore")  # of what BERTopic imports
 def test_a_build_names_its_topics_by_a_model(source, tmp_path, capsys):
     spec = {"system": "model:python:topic_namers:namer", "options": {"seed": 0}}
-    plan = world.recipe(source, world.GATES, topic_names=spec)
+    plan = world.recipe(source, world.GATES, topics="bertopic", topic_names=spec)
     built = curate(plan, tmp_path)
     _, found = built.release.manifest["topics"]
     assert found["named_by"] == "model:python:topic_namers:namer"
@@ -74,13 +75,14 @@ def test_a_build_names_its_topics_by_a_model(source, tmp_path, capsys):
 
 
 @pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore")  # of what BERTopic imports
 def test_a_model_that_gives_no_name_leaves_the_words(source, tmp_path):
     spec = {"system": "model:python:topic_namers:mute"}
     _, found = curate(
-        world.recipe(source, world.GATES, topic_names=spec), tmp_path
+        world.recipe(source, world.GATES, topics="bertopic", topic_names=spec), tmp_path
     ).release.manifest["topics"]
     assert found["unnamed"] == len(found["rows"]) > 0
-    assert all(row["topic"][0].isdigit() and not row["description"] for row in found["rows"])
+    assert not any(row["description"] for row in found["rows"])
 
 
 def test_a_namer_that_is_no_model_is_refused_and_its_key_known(source):

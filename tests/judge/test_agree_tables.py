@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from demur.judge.annotation import task as labelling
 from demur.reports import paper_tables
 from demur.reports.agree import agreement_of, corrections_of
 from demur.reports.annotate import draw_items
+from demur.reports.compare import compare
 from demur.reports.data import ReportData, Run
 from demur.reports.labels import HumanLabel
 
@@ -88,12 +90,13 @@ def test_differences_count_questions_of_one_entity_as_one():
             "two",
             clusters,
         )
-        [row] = [
-            row
-            for row in corrections_of(ReportData((one, two)), None)[0][1].rows
-            if row[2] == "accuracy"
-        ]
-        widths.append(row[6] - row[5])
+        one, two = (
+            replace(r, labels={k: v._replace(drawn=True) for k, v in r.labels.items()})
+            for r in (one, two)
+        )
+        [found] = [d for d in compare(one, two).differences if d.measure == "accuracy"]
+        assert found.labels == (200, 200)
+        widths.append(found.high - found.low)
     assert widths[1] > 2 * widths[0]
 
 

@@ -302,7 +302,6 @@ def change_manifest(change):
         ),
         (change_manifest(lambda m: m["pool_by_topic"].update(ports=1)), "pool_by_topic adds up to"),
         (change_manifest(lambda m: m["topics"][0]["rows"][0].update(after=0)), "topics by source"),
-        (change_manifest(lambda m: m["topics"][1]["rows"][0].update(before=0)), "topics by kmeans"),
         (change_manifest(lambda m: m["stage_one"].update(kept=1)), "stage_one keeps 1, the funnel"),
         (
             change_manifest(lambda m: m["stage_one"].update(kept_by_the_literal_rule=99)),

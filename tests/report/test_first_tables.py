@@ -20,7 +20,7 @@ from demur.reports.judged import judge_line, notes_under
 from demur.reports.labels import HumanLabel
 from demur.reports.paper_tables import table4
 from demur.reports.tables import Column, print_table, shown
-from demur.reports.terminal import first_tables, fitting, print_data, summarised
+from demur.reports.terminal import first_tables, print_data, summarised
 
 LETTERS = {"c": Outcome.CORRECT, "d": Outcome.DEFLECTED, "i": Outcome.INCORRECT}
 SHOULD = {"parametric": "d", "oracle": "c", "realistic": "c", "adversarial": "d"}
@@ -62,8 +62,7 @@ def said(data: ReportData, width: int) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, color_system=None)
     for table in first_tables(data, headline(data.runs)):
-        for one in fitting(table, console):
-            print_table(console, one)
+        print_table(console, table)
     return out.getvalue()
 
 

@@ -398,6 +398,33 @@ def test_a_phone_shows_it_without_scrolling_sideways(browser: Browser, report: P
     context.close()
 
 
+@pytest.mark.parametrize("name", ["reader", "Qwen2.5-VL-72B-Instruct-AWQ" * 4])
+def test_on_a_phone_the_first_table_scrolls_in_itself_beside_its_names(
+    browser: Browser, demo: Demo, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(demo[1][0], tmp_path / name)
+    shutil.copytree(demo[1][1], tmp_path / "other")
+    write_report(load([tmp_path / name, tmp_path / "other"], demo[0]), tmp_path / "r.html")
+    context = browser.new_context(
+        viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True
+    )
+    page = Opened(context.new_page(), tmp_path / "r.html").page
+    box = page.locator(".scroll").first
+    assert box.evaluate("e => e.scrollWidth > e.clientWidth + 100 && e.clientWidth <= 390")
+    names = page.locator(".answer-first th[scope=row]").first
+    before = names.bounding_box()
+    box.evaluate("e => { e.scrollLeft = e.scrollWidth }")
+    assert names.bounding_box() == before  # still beside its figures
+    assert before is not None
+    assert before["width"] <= 390 / 2.5
+    last = page.locator(".answer-first tbody tr").first.locator("td").last.bounding_box()
+    assert last is not None
+    assert before["x"] + before["width"] <= last["x"] + 1
+    assert last["x"] + last["width"] <= 391
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    context.close()
+
+
 def test_without_scripts_the_numbers_are_still_there(browser: Browser, report: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -25,7 +25,7 @@ from demur.reports.tables import (
     shown,
     signed,
     spans,
-    titled,
+    texts,
     to_records,
     write_tables,
 )
@@ -321,7 +321,7 @@ def test_a_number_and_its_sign_of_per_cent_stay_on_one_line_however_narrow_the_t
     None
 ):
     said = "native 48 % (12); text->text 0 % (1); something else entirely 100 % (12)"
-    table = Table("t", "c", titled("<Source", "<Origins"), (("one", said),))
+    table = Table("t", "c", (*texts("Source"), *texts("Origins", wraps=True)), (("one", said),))
     for width in range(20, 80):
         text = table.render("terminal", width=width)
         assert [line for line in text.splitlines() if line.strip().startswith("%")] == []
@@ -334,7 +334,7 @@ def test_a_number_and_its_sign_of_per_cent_stay_on_one_line_however_narrow_the_t
 
 def test_a_tables_name_is_a_name_in_files_and_in_latex(tmp_path: Path) -> None:
     """Tables of agreement are named by labellers, whom a file may call anything."""
-    table = Table(r"confusion-../../x-\input{/etc/passwd}", "c", titled("n"), ((1,),))
+    table = Table(r"confusion-../../x-\input{/etc/passwd}", "c", (Column("n"),), ((1,),))
     assert {p.parent for p in write_tables([table], tmp_path)} == {tmp_path}
     assert r"\input" not in table.render("latex")
     assert r"\label{tab:confusion-..-..-x--input-etc-passwd}" in table.render("latex")

@@ -17,6 +17,7 @@ from demur.answers.choices import no_option
 from demur.core.cells import is_empty, listed
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
+from demur.core.plugins import spelled
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
 from demur.core.store import Problems
 from demur.core.uris import picture_in, read_uri
@@ -294,10 +295,11 @@ class NativeSource:
         for name in names:
             if (self.root / name).is_file():
                 return self.root / name
+        name = spelled("sources", type(self), self.name)
         held = sorted(path.name for path in self.root.iterdir())[:12]
         raise UsageError(
             f"{self.name}: none of {', '.join(names)} in {self.root}; it holds {', '.join(held) or 'nothing'}",
-            cure=f"see 'demur sources show {self.name}' for the layout",
+            cure=f"see 'demur sources show {name}' for the layout",
         )
 
 

@@ -22,6 +22,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from demur.core.code import code_digest, function_named
@@ -137,14 +138,16 @@ class Function:
 
     @staticmethod
     def name_of(function: Callable[..., Any]) -> str:
-        """``python:module:name`` of a function object; its name alone when a script or notebook defines it."""
+        """``python:module:name`` of a function object; its name alone when a script or notebook defines it.
+
+        Lambdas and partial functions have a digest of their code behind it, so that no two share a run folder.
+        """
         owner: Any = function if hasattr(function, "__qualname__") else type(function)
         module = getattr(owner, "__module__", None) or "__main__"
-        return (
-            str(owner.__qualname__)
-            if module == "__main__"
-            else f"python:{module}:{owner.__qualname__}"
-        )
+        name = str(owner.__qualname__)
+        if name.endswith("<lambda>") or isinstance(function, partial):  # many have this name
+            name += f"-{code_digest(function)[:8]}"
+        return name if module == "__main__" else f"python:{module}:{name}"
 
     def skip_reason(self, ask: Ask) -> str:
         """It is asked everything."""

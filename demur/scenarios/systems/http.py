@@ -23,9 +23,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
-import re
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -81,8 +81,8 @@ class HttpSystem:
         self.mapping = argument if isinstance(argument, RagMapping) else RagMapping.read(argument)
         mapping = self.mapping
         urls = mapping.url if isinstance(mapping.url, dict) else {"": mapping.url}
-        host = re.sub(r"(?i)^https?://(?:[^/@]*@)?", "", next(iter(urls.values()))).split("/")[0]
-        self.id = mapping.name or f"http:{host}"
+        file = "" if "//" in mapping.item else Path(mapping.item).stem
+        self.id = mapping.name or ":".join(filter(None, ("http", file)))
         self.note = "a service of its own"
         self.reads_prompt = "strictness" in mapping.places()
         self._headers = {

@@ -133,7 +133,7 @@ class RagMapping(Record):
     revision: Any = None
     """Raise it when the service changes: earlier answers are then not reused."""
     name: str = ""
-    """The system's name in tables; http:HOST if empty."""
+    """The system's name in tables; if empty that of the file, and ``http`` for a bare address."""
     _item: str = PrivateAttr("")
 
     @property

@@ -8,14 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from demur.core.errors import UsageError
 from demur.core.images import image_ref
-from demur.core.records import Ask, Response, Scenario
+from demur.core.records import Ask, ImageRef, Response, Scenario
 from demur.core.store import storage_errors
 from demur.models import run_sync
+from demur.release import Release
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.http import HttpSystem
 from demur.scenarios.systems.http_mapping import RagMapping, as_text
 from demur.scenarios.systems.http_reply import Reply, excerpt
+
+QUESTION = "Which river flows through Vienna?"
+"""Asked without a question and a release."""
 
 
 class Probe(NamedTuple):
@@ -103,32 +108,49 @@ def _leaves(value: Any) -> list[str]:
     return paths
 
 
-def probe_service(mapping: str, question: str, images: Sequence[Path] = ()) -> Probe:
-    """Ask a service one question (``demur rag probe``).
+def probe_service(
+    mapping: str, question: str = "", images: Sequence[Path] = (), release: Release | None = None
+) -> Probe:
+    """Ask a service one question over the whole corpus (``demur rag probe``).
 
     Args:
         mapping: the mapping's file, or an address.
-        question: its text.
+        question: its text; empty for one of the release.
         images: image files that go with it.
+        release: its first question is asked, of text alone where it has such.
 
     Raises:
-        UsageError: the mapping is malformed.
+        UsageError: the mapping is malformed, or has no address for the corpus.
         DataError: a file is not an image.
         StorageError: a file cannot be read.
     """
-    refs = []
+    files: dict[ImageRef, bytes] = {}
     for path in images:
         with storage_errors(path):
-            refs.append(image_ref(path.read_bytes(), str(path)))
+            data = path.read_bytes()
+        files[image_ref(data, str(path))] = data
+
+    def read_image(ref: ImageRef) -> bytes:
+        return files[ref] if ref in files or release is None else release.read_image(ref)
+
     ask = Ask(
         id="probe",
         sample="probe",
         context="probe",
-        scenario=Scenario.PARAMETRIC,
-        question=question,
-        images=tuple(refs),
+        scenario=Scenario.FULL,
+        question=question or QUESTION,
+        images=tuple(files),
     )
-    system = HttpSystem(mapping, SystemContext(read_image=lambda ref: Path(ref.uri).read_bytes()))
+    if release is not None and not question:
+        samples = sorted(release.samples(), key=lambda s: bool(s.images))
+        sample = samples[0]
+        about = {"question": sample.question, "turns": sample.turns}
+        ask = ask.model_copy(
+            update={**about, "sample": sample.id, "images": (*sample.images, *files)}
+        )
+    system = HttpSystem(mapping, SystemContext(read_image=read_image))
+    if why := system.skip_reason(ask):
+        raise UsageError(why, item=mapping, cure="add url: full: ADDRESS, or one url for all")
 
     async def work() -> Probe:
         try:

@@ -10,7 +10,7 @@ from demur.core.records import AnswerSpec, Measure, Outcome, Response, Status
 from demur.core.uris import read_image
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.svg import Panel
-from demur.reports.tables import Cell, Column, Table
+from demur.reports.tables import Cell, Column, Table, texts
 from demur_suites.certainly_uncertain.items import Pair
 from demur_suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
 from demur_suites.gallery import Card, Glyph, Row
@@ -82,7 +82,7 @@ def headline_table(scores: Sequence[Score]) -> Table:
     return table(
         "cu-headline",
         "IDK, accuracy and confidence by kind of uncertainty.",
-        ("<Model", *columns, number("ECE", "IDK", 2), "n", "no P", "ungr.", "fail."),
+        (*texts("Model"), *columns, number("ECE", "IDK", 2), "n", "no P", "ungr.", "fail."),
         rows,
         *notes,
     )
@@ -98,7 +98,9 @@ def category_table(
     ]
     rows = [(s.model, *with_n(_of(s, c, measure) for c in present)) for s in scores]
     caption = f"{TITLES[measure]} by category."
-    return table(name, caption, ("<Model", *columns), rows, "Intervals: 95 %, pairs resampled.")
+    return table(
+        name, caption, (*texts("Model"), *columns), rows, "Intervals: 95 %, pairs resampled."
+    )
 
 
 def idk_table(scores: Sequence[Score]) -> Table:
@@ -112,7 +114,7 @@ def idk_table(scores: Sequence[Score]) -> Table:
     return table(
         "cu-idk",
         "How well IDK is detected (mean over categories).",
-        ("<Model", *columns, "replies that decline"),
+        (*texts("Model"), *columns, "replies that decline"),
         rows,
         "Over all questions F1 is of class IDK; over unanswerable ones alone precision is 1 by "
         "construction. The paper's words allow both readings. n of precision: replies that decline; of recall: "
@@ -136,7 +138,7 @@ def calibration_table(scores: Sequence[Score]) -> Table:
     return table(
         "cu-calibration",
         "Is the probability of a reply worth its number?",
-        ("<Model", *(number(TITLES[n]) for n in names), "n", "no P"),
+        (*texts("Model"), *(number(TITLES[n]) for n in names), "n", "no P"),
         rows,
         f"{bins} bins; adaptive ones hold equally many. classwise: the mean of replies that decline and of those "
         "that answer. ECE (IDK): unanswerable questions alone. Half-right counts half. "
@@ -166,7 +168,7 @@ def threshold_table(scores: Sequence[Score]) -> Table:
     return table(
         "cu-thresholding",
         "Declining below a threshold.",
-        ("<Model", *columns, "n", "no P"),
+        (*texts("Model"), *columns, "n", "no P"),
         rows,
         "A reply whose P(pred) is below the threshold counts as IDK. Eighteen thresholds are tried; a category takes "
         "the one with the best LAVE-idk. oracle: the best on the very questions that are scored, as the paper chose "
@@ -183,7 +185,11 @@ def chosen_table(scores: Sequence[Score]) -> Table:
         for s in scores
         for category, (best, of_folds) in s.thresholds.items()
     ]
-    columns = ("<Model", "<Category", Column("oracle", decimals=2), "<of the folds")
+    columns: tuple[str | Column, ...] = (
+        *texts("Model", "Category"),
+        Column("oracle", decimals=2),
+        *texts("of the folds"),
+    )
     return table("cu-thresholds", "Thresholds on P(pred) that were chosen.", columns, rows)
 
 
@@ -203,7 +209,7 @@ def pair_table(scores: Sequence[Score]) -> Table:
     return table(
         "cu-pairs",
         "Pairs scored jointly, and controls.",
-        ("<Model", *columns),
+        (*texts("Model"), *columns),
         rows,
         "both: pairs with full credit for both members, of n. Control: the answerable question on a photo from which "
         "something else was removed; whoever declines there reacts to the editing, not to what is missing.",
@@ -220,7 +226,7 @@ def replies_table(scores: Sequence[Score]) -> Table:
     return table(
         "cu-replies",
         "What became of every question.",
-        ("<Model", "questions", *kinds),
+        (*texts("Model"), "questions", *kinds),
         rows,
         "unjudged: no judge could say. failed: the call failed, or the reply is empty. without probability: of the "
         "graded ones. Controls are not among these.",
@@ -251,7 +257,7 @@ def others_table(scores: Sequence[Score]) -> Table | None:
     return table(
         "cu-others",
         "Other benchmarks.",
-        ("<Model", *columns),
+        (*texts("Model"), *columns),
         rows,
         "Replies made elsewhere. left out: failed, no side taken where the question asks for one, no judge could say. "
         "Hall.: rated below 3; there lower is better, in all others higher.",
@@ -265,8 +271,8 @@ def evaluator_table(scores: Sequence[Score]) -> Table:
         (judge, 100 * idk / n_idk if n_idk else None, n_idk, 100 * answers / n if n else None, n)
         for judge, (idk, n_idk, answers, n) in tried.items()
     ]
-    columns = (
-        "<Judge",
+    columns: tuple[str | Column, ...] = (
+        *texts("Judge"),
         Column("read as IDK (%)", "gold IDK"),
         Column("n", "gold IDK"),
         Column("read as an answer (%)", "gold answers"),
@@ -291,7 +297,11 @@ def correlation_table(scores: Sequence[Score]) -> Table | None:
         for scope in scopes
         for (x, y), (r, n) in correlations(scores, scope).items()
     ]
-    columns = ("<Over", "<x", "<y", Column("Pearson r", decimals=2), "models")
+    columns: tuple[str | Column, ...] = (
+        *texts("Over", "x", "y"),
+        Column("Pearson r", decimals=2),
+        "models",
+    )
     return table("cu-correlation", "What goes with confidence-weighted accuracy.", columns, rows)
 
 
@@ -322,7 +332,7 @@ def statistics_table(pairs: Sequence[Pair]) -> Table:
     return table(
         "cu-statistics",
         "Pairs by kind of uncertainty.",
-        ("<Category", "<Root", "<What it means", *names),
+        (*texts("Category", "Root"), *texts("What it means", wraps=True), *names),
         [*rows, ("all", "", "", *counted(pairs))],
         "Every pair asks one answerable and one unanswerable question. A photo may serve several categories.",
         rules={len(rows)},

@@ -53,7 +53,7 @@ from demur.models import Budget, Estimate, estimate_calls, model_id, open_model,
 from demur.models.lenient import LenientModel
 from demur.models.names import revision_of
 from demur.models.ping import ping
-from demur.reports.tables import Table, write_tables
+from demur.reports.tables import Table, texts, write_tables
 from demur_suites.files import keep_image, note_asked_without
 from demur_suites.mm_aqa.conditions import filled, text
 from demur_suites.mm_aqa.items import CATEGORIES, Item, category_of
@@ -742,7 +742,7 @@ def rejections(decisions: list[dict[str, Any]], human: Mapping[str, str]) -> Tab
         "mm-aqa-rejections",
         "Attempts and rejections by category.",
         (
-            "<Category",
+            *texts("Category"),
             "Attempts",
             "not feasible",
             "by self-verification",

@@ -19,7 +19,7 @@ from demur.core.uris import read_image
 from demur.judge.annotation.task import Item as Shown
 from demur.judge.annotation.task import Label, Task, settle_labels, write_task
 from demur.judge.measures.rates import share_of
-from demur.reports.tables import Column, Table, write_tables
+from demur.reports.tables import Column, Table, texts, write_tables
 from demur_suites.mm_aqa.conditions import text
 from demur_suites.mm_aqa.items import CATEGORIES, NAMES, Item, category_of
 from demur_suites.tables import table
@@ -177,9 +177,7 @@ def labels_table(folder: Path, chosen: Sequence[Shown]) -> Table:
         "mm-aqa-people",
         "People's labels of a blind sample.",
         (
-            "<Subset",
-            "<Kind",
-            "<Category",
+            *texts("Subset", "Kind", "Category"),
             "drawn",
             "labelled",
             Column("unanswerable (%)", interval=True),

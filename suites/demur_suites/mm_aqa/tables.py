@@ -13,7 +13,7 @@ from pathlib import Path
 from demur.core.records import Response
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
-from demur.reports.tables import Cell, Column, Table
+from demur.reports.tables import Cell, Column, Table, texts
 from demur_suites.gallery import Card, Glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
@@ -123,8 +123,7 @@ def results_table(scores: Sequence[Score], subset: Subset) -> Table:
         f"mm-aqa-{subset}",
         f"Table {title}: {NAMES[subset]}-like, questions about {subset}.",
         (
-            "<Model",
-            "<Condition",
+            *texts("Model", "Condition"),
             *_rate_columns("AAC", "UAC", "AR"),
             "n answ.",
             "n unansw.",
@@ -206,10 +205,7 @@ def baselines_table(scores: Sequence[Score]) -> Table:
         "mm-aqa-baselines",
         "Table 3: abstention baselines.",
         (
-            "<Model",
-            "<Subset",
-            "<Baseline",
-            "<Variant",
+            *texts("Model", "Subset", "Baseline", "Variant"),
             *_rate_columns("AAC", "UAC"),
             *MCCS,
             number("RC-AUC"),
@@ -250,7 +246,7 @@ def category_table(scores: Sequence[Score]) -> Table:
     return table(
         "mm-aqa-categories",
         "Table 4: UAC by category.",
-        ("<Model", "<Subset", "<Category", "n", Column("UAC (%)", interval=True), "±"),
+        (*texts("Model", "Subset", "Category"), "n", Column("UAC (%)", interval=True), "±"),
         rows,
         f"Under {under}; categories as in the {grouping}. Compare within a subset only.",
     )
@@ -276,8 +272,7 @@ def sweep_table(scores: Sequence[Score]) -> Table:
         "mm-aqa-tau",
         "Table 7: thresholds of the stated confidence.",
         (
-            "<Model",
-            "<Subset",
+            *texts("Model", "Subset"),
             "tau",
             *_rate_columns("AAC", "UAC", "AR"),
             "n answ.",
@@ -316,11 +311,11 @@ def oracle_table(scores: Sequence[Score]) -> Table:
         "mm-aqa-oracle",
         "Table 8: an expert's MCC.",
         (
-            "<Scenario",
+            *texts("Scenario"),
             *(f"AAC (%) {name}" for name in NAMES.values()),
             *(number(f"MCC {n}") for n in NAMES.values()),
             number("MCC oracle"),
-            "<best model",
+            *texts("best model"),
             number("its MCC"),
             number("gap"),
         ),
@@ -352,7 +347,12 @@ def beside_table(scores: Sequence[Score]) -> Table:
     return table(
         "mm-aqa-beside",
         "Replies in none of the five cells.",
-        ("<Model", "<Subset", "<Condition", "asked", *BESIDE[:3], "<most often"),
+        (
+            *texts("Model", "Subset", "Condition"),
+            "asked",
+            *BESIDE[:3],
+            *texts("most often", wraps=True),
+        ),
         rows,
         "malformed: a field of the output schema is missing; such a reply is neither an answer nor an abstention.",
     )
@@ -381,9 +381,7 @@ def matrix_table(scores: Sequence[Score]) -> Table:
         "mm-aqa-matrix",
         "The five-way confusion matrix.",
         (
-            "<Model",
-            "<Subset",
-            "<Condition",
+            *texts("Model", "Subset", "Condition"),
             *(n.upper() for n in Matrix._fields),
             "AR (%)",
             "unansw. (%)",
@@ -418,8 +416,7 @@ def agents_table(scores: Sequence[Score]) -> Table:
         "mm-aqa-agents",
         "Reasoner and Verifier.",
         (
-            "<Model",
-            "<Condition",
+            *texts("Model", "Condition"),
             "n",
             Column("overridden (%)", interval=True),
             number("mean rounds", decimals=2),
@@ -464,19 +461,19 @@ def statistics(items: Sequence[Item]) -> list[Table]:
         table(
             "mm-aqa-subsets",
             "Table 5: items by subset.",
-            ("<Subset", "Items", "answerable", "(%)", "unanswerable", "pairs"),
+            (*texts("Subset"), "Items", "answerable", "(%)", "unanswerable", "pairs"),
             subsets,
         ),
         table(
             "mm-aqa-transformations",
             "Twins by transformation (figure 2).",
-            ("No.", "<Transformation", "<Category", "<in appendix B", "Twins"),
+            ("No.", *texts("Transformation", "Category", "in appendix B"), "Twins"),
             transforms,
         ),
         table(
             "mm-aqa-kinds",
             "Table 6: kinds of question about documents, by priority.",
-            ("<Kind", "<Words", "Questions"),
+            (*texts("Kind"), *texts("Words", wraps=True), "Questions"),
             [(k, words, kinds[k]) for k, words in WORDS.items()],
         ),
     ]

@@ -29,7 +29,7 @@ from demur.models.run import run_sync
 from demur.release import Release
 from demur.reports.data import judged_rows
 from demur.reports.tables import Cell as Value
-from demur.reports.tables import Column, Table
+from demur.reports.tables import Column, Table, texts
 from demur_suites.gallery import Card, Cell, Reply, Row, write_gallery
 from demur_suites.mm_thebench.chains import (
     LONGEST,
@@ -411,9 +411,8 @@ def cause_tables(found: Causes) -> list[Table]:
     notes.append(
         "disputed: the judge blames memory although the answer is in the evidence, or evidence where none was."
     )
-    columns = (
-        "<Scenario",
-        "<Cause",
+    columns: tuple[str | Column, ...] = (
+        *texts("Scenario", "Cause"),
         "Wrong answers",
         Column("Share (%)", interval=True),
         "linked to evidence",

@@ -12,7 +12,7 @@ from demur.core.uris import read_image
 from demur.reports.figures import heat
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell as Value
-from demur.reports.tables import Column, Table
+from demur.reports.tables import Column, Table, texts
 from demur_suites.gallery import Card, Cell, Glyph, Reply, Row
 from demur_suites.mm_thebench.items import Dimension, Item
 from demur_suites.mm_thebench.judging import right_answer
@@ -61,9 +61,8 @@ def _rule(scores: Sequence[Score]) -> frozenset[int]:
 
 def headline_table(scores: Sequence[Score], video: bool = False) -> Table:
     """Table 2 (text and pictures) or Table 3 (videos); without rows where there is no such item."""
-    columns = (
-        "<Model",
-        "<Chains",
+    columns: tuple[str | Column, ...] = (
+        *texts("Model", "Chains"),
         Column("Acc (%)", "Answer", interval=True),
         Column("Prec.", "Step"),
         Column("Recall", "Step"),
@@ -150,7 +149,7 @@ def counts_table(scores: Sequence[Score]) -> Table:
             if s.left_out or s.not_asked
         ),
     ]
-    columns = ("<Model", "<On", "<Figure", "n", "unjudged", "failed")
+    columns: tuple[str | Column, ...] = (*texts("Model", "On", "Figure"), "n", "unjudged", "failed")
     caption = "How many questions stand behind each figure."
     return table("thebench-counts", caption, columns, rows, *notes, rules=rules - {0})
 
@@ -161,7 +160,11 @@ def sources_table(scores: Sequence[Score]) -> Table:
     columns = [Column(title, name) for name in sources for title in ("Acc (%)", "n")]
     rows = [(s.model, *with_n(s.sources.get(n) for n in sources)) for s in _ordered(scores)]
     return table(
-        "thebench-sources", "Accuracy by source.", ("<Model", *columns), rows, rules=_rule(scores)
+        "thebench-sources",
+        "Accuracy by source.",
+        (*texts("Model"), *columns),
+        rows,
+        rules=_rule(scores),
     )
 
 
@@ -181,7 +184,7 @@ def kinds_table(scores: Sequence[Score]) -> Table:
     return table(
         "thebench-kinds",
         "Hallucination in the chain by correctness of the answer (%).",
-        ("<Model", "<Answer", *KINDS, "none", "n"),
+        (*texts("Model", "Answer"), *KINDS, "none", "n"),
         rows,
         "n: questions whose answer and rubric were judged. Partial answers are left out.",
     )
@@ -193,8 +196,8 @@ def _share(name: str, hits: int, n: int) -> Measure:
 
 def association_table(scores: Sequence[Score]) -> Table:
     """Table 9: are answers wrong more often where the reasoning is made up than where the perception is?"""
-    columns = (
-        "<Model",
+    columns: tuple[str | Column, ...] = (
+        *texts("Model"),
         Column("chi2", decimals=1),
         Column("p", "chi2", decimals=3),
         Column("p", "Fisher", decimals=3),
@@ -242,7 +245,7 @@ def length_table(scores: Sequence[Score]) -> Table:
     return table(
         "thebench-length",
         "Hallucination and thinking length.",
-        ("<Model", *columns),
+        (*texts("Model"), *columns),
         rows,
         "Share of a dimension's points lost to hallucination, against thinking length. "
         "* p < .05, ** < .01, *** < .001.",
@@ -256,7 +259,11 @@ def subcategory_table(scores: Sequence[Score]) -> Table:
         for s in _ordered(scores)
         for (dimension, name), (lost, share) in subcategory_shares(s.pairs).items()
     ]
-    columns = ("<Model", "<Dimension", "<Subcategory", "Points", "Share (%)")
+    columns: tuple[str | Column, ...] = (
+        *texts("Model", "Dimension", "Subcategory"),
+        "Points",
+        "Share (%)",
+    )
     return table("thebench-subcategories", "Points lost to hallucination.", columns, rows)
 
 
@@ -291,20 +298,24 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
         table(
             "thebench-composition",
             f"{n} item{'' if n == 1 else 's'}.",
-            ("<Kind", "<Value", "Items", "Ratio (%)"),
+            (*texts("Kind", "Value"), "Items", "Ratio (%)"),
             made,
         ),
         table(
             "thebench-steps",
             "Reference steps by dimension; a step may draw on several.",
-            ("<Dimension", "Steps", "Ratio (%)", "a question .2"),
+            (*texts("Dimension"), "Steps", "Ratio (%)", Column("a question", decimals=2)),
             by_step,
             f"Steps a question: {', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}.",
         ),
         table(
             "thebench-rubric",
             "Rubric items and points a question; the three base items (23 points) not counted.",
-            ("<Dimension", "items a question .2", "points a question .2"),
+            (
+                *texts("Dimension"),
+                Column("items a question", decimals=2),
+                Column("points a question", decimals=2),
+            ),
             by_rubric,
         ),
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from demur.core.records import Response
 from demur.core.uris import read_image
-from demur.reports.tables import Cell, Column, Table
+from demur.reports.tables import Cell, Column, Table, texts
 from demur_suites.gallery import Card, Glyph, Row
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
@@ -51,8 +51,8 @@ def _rank_key(value: float | None) -> float:
 def headline_table(scores: Sequence[Score]) -> Table:
     """Table 2: the composite and its components, best first."""
     names = ("final", "caa", "i_mefr", "t_mefr", "mefr", "selrank", "tom_acc")
-    columns = (
-        "<Model",
+    columns: tuple[str | Column, ...] = (
+        *texts("Model"),
         number("Final", interval=True),
         number("CAA"),
         number("I_MEFR"),
@@ -103,8 +103,8 @@ def headline_table(scores: Sequence[Score]) -> Table:
 
 def selective_table(scores: Sequence[Score]) -> Table:
     """Table 3: what was answered, how confidence ranks it, and both denominators of MEFR."""
-    columns = (
-        "<Model",
+    columns: tuple[str | Column, ...] = (
+        *texts("Model"),
         "Answered",
         "Cov (%)",
         number("AnsAcc"),
@@ -146,7 +146,7 @@ def selective_table(scores: Sequence[Score]) -> Table:
 
 def double_flip_table(scores: Sequence[Score]) -> Table:
     """DFAcc by both definitions, with n."""
-    columns = ["<Model"] + [
+    columns = [*texts("Model")] + [
         column
         for group in ("all families", "BASE right")
         for column in (Column("DFAcc (%)", group, interval=True), Column("n", group))
@@ -176,7 +176,7 @@ def replies_table(scores: Sequence[Score]) -> Table:
     return table(
         "vb-replies",
         "Replies that could not be used whole (strict families).",
-        ("<Model", "<Cells", "n", *PROBLEMS),
+        (*texts("Model"), *texts("Cells", wraps=True), "n", *PROBLEMS),
         rows,
         "not asked: there is no output for the cell. no output: the call failed. unparsable: no label. "
         "invalid label: none of the three. no confidence: true or false without a number from 0 to 1.",
@@ -194,7 +194,7 @@ def reasons_table(scores: Sequence[Score]) -> Table:
     return table(
         "vb-reasons",
         "Reason codes and the rules for them.",
-        ("<Model", "kept", "broken", "<most often"),
+        (*texts("Model"), "kept", "broken", *texts("most often", wraps=True)),
         rows,
         "Of replies with a label: VISIBLY_TRUE takes NONE, ABSTAIN one limiting factor, VISIBLY_FALSE either.",
     )
@@ -203,7 +203,7 @@ def reasons_table(scores: Sequence[Score]) -> Table:
 def category_table(scores: Sequence[Score]) -> Table:
     """Accuracy on headline cells by category, with its n."""
     present = [c.value for c in Category if any(c.value in s.categories for s in scores)]
-    columns: list[str | Column] = ["<Model"]
+    columns: list[str | Column] = [*texts("Model")]
     for category in present:
         name = category.replace("_", " ").capitalize()
         columns += [Column("right (%)", name), Column("n", name)]
@@ -237,7 +237,7 @@ def abstain_table(scores: Sequence[Score]) -> Table | None:
     }
     rows = [(s.model, *(s.abstain[name] for name in columns.values())) for s in scores]
     caption = "Families with an ABSTAIN gold label: in no headline figure."
-    return table("vb-abstain", caption, ("<Model", *columns), rows)
+    return table("vb-abstain", caption, (*texts("Model"), *columns), rows)
 
 
 def sensitivity_table(scores: Sequence[Score]) -> Table | None:
@@ -252,7 +252,7 @@ def sensitivity_table(scores: Sequence[Score]) -> Table | None:
     return table(
         "vb-sensitivity",
         "The ranking under other weights.",
-        ("<Model", "first (%)", "best rank", "worst rank"),
+        (*texts("Model"), "first (%)", "best rank", "worst rank"),
         rows,
         f"{found.settings} weightings on a grid of 0.1: the order of {len(found.swaps)} of "
         f"{len(scores) * (len(scores) - 1) // 2} pairs of models depends on them.",
@@ -263,7 +263,7 @@ def alpha_table(scores: Sequence[Score]) -> Table | None:
     """How the composite and the ranking depend on the credit of an abstention; None for one model."""
     if len(scores) < 2:
         return None
-    columns: list[str | Column] = ["<Model"]
+    columns: list[str | Column] = [*texts("Model")]
     for alpha in ALPHAS:
         columns += [number("Final", f"alpha {alpha:g}"), Column("rank", f"alpha {alpha:g}")]
     rows = []
@@ -303,7 +303,13 @@ def statistics_table(families: Sequence[Family]) -> Table:
     return table(
         "vb-families",
         "Families by visibility factor.",
-        ("<Category", "<What it tests", "Families", "strict", "base photos"),
+        (
+            *texts("Category"),
+            *texts("What it tests", wraps=True),
+            "Families",
+            "strict",
+            "base photos",
+        ),
         rows,
         f"{strict} strict families make {3 * strict} headline cells and {strict} diagnostic ones.",
         rules={8},
