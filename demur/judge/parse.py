@@ -15,6 +15,7 @@ import unicodedata
 from demur.core.records import Outcome
 from demur.core.text import stream_safe
 
+LETTERS = {"A": Outcome.CORRECT, "B": Outcome.INCORRECT, "C": Outcome.DEFLECTED}
 WORDS = {
     "NOT_ATTEMPTED": Outcome.DEFLECTED,
     "INCORRECT": Outcome.INCORRECT,
@@ -34,7 +35,7 @@ _NAME = (
 _STATES = r"\b(?:is|it|as|so|therefore|thus|hence|clearly|grade|graded|marked|rated|judged|labell?ed|considered)\b|[:,]"
 _STATED = re.compile(
     rf"(?:(?P<bare>^)|(?P<named>{_NAME})|(?P<prose>{_STATES}))[\s\W]{{0,8}}?"
-    rf"(?P<word>{_WORD})",
+    rf"(?:(?P<word>{_WORD})|\b(?P<letter>(?-i:[ABC]))\b)",
     re.IGNORECASE | re.ASCII,
 )
 NEAR = 300
@@ -44,6 +45,8 @@ _ENDS = re.compile(
     re.IGNORECASE,
 )
 """What may follow a label: no noun ("the CORRECT answer")."""
+_LETTER_ENDS = re.compile(rf"\W{{0,20}}(?:$|{_WORD}|\s(?:because|since)\b|[\"'],)", re.ASCII)
+"""A letter is an article or an initial too: nothing but a label or a reason may follow it."""
 _UNDONE = re.compile(
     r".*\?|.*\b(?:if|unless|would|could|except|provided)\b"
     r"|\W{0,4}(?:but|however|though|although|yet|only|in part|partly|partially)\b"
@@ -68,14 +71,15 @@ _OTHERWISE = re.compile(r"\b(?:incorrect|wrong)\b", re.IGNORECASE)
 
 
 def _outcome(label: str) -> Outcome | None:
-    return WORDS.get(re.sub(r"[ -]", "_", label.upper()))
+    name = re.sub(r"[ -]", "_", label.upper())
+    return LETTERS.get(name) or WORDS.get(name)
 
 
 def alone(reply: str) -> Outcome | None:
     """The label that is the whole reply, layout aside.
 
-    >>> alone("**Incorrect.**").value, alone("CORRECT?"), alone("It is CORRECT.")
-    ('incorrect', None, None)
+    >>> alone("**Incorrect.**").value, alone("<answer>B</answer>").value, alone("CORRECT?"), alone("It is CORRECT.")
+    ('incorrect', 'incorrect', None, None)
     """
     text = _TAG.sub(" ", unicodedata.normalize("NFKC", stream_safe(reply)))
     label = _outcome(_EDGES.sub("", text))
@@ -86,26 +90,32 @@ def alone(reply: str) -> Outcome | None:
 def parse(reply: str) -> Outcome | None:
     """The label that a reply states; None when it states none, more than one, or one in doubt.
 
-    >>> [parse(r).value for r in ("CORRECT", "NOT_ATTEMPTED", "It is INCORRECT.", "| label | CORRECT |")]
-    ['correct', 'deflected', 'incorrect', 'correct']
-    >>> parse("A"), parse("I cannot grade this."), parse("The correct answer is Danube.")
+    >>> [parse(r).value for r in ("A", "CORRECT", "NOT_ATTEMPTED", "Answer: B", "It is INCORRECT.", "| label | CORRECT |")]
+    ['correct', 'correct', 'deflected', 'incorrect', 'incorrect', 'correct']
+    >>> parse("A or B"), parse("I cannot grade this."), parse("The correct answer is Danube.")
     (None, None, None)
     """
     if (lone_label := alone(reply)) is not None:
         return lone_label
     text = _TAG.sub(" ", unicodedata.normalize("NFKC", stream_safe(reply)))
     labels: set[Outcome | None] = set()
-    prose = False
+    prose = letter = False
     before = ""  # the line above that has no end
     for unit in _UNIT.split(text):
-        stated = _label_in_unit(unit, before, in_object=text.lstrip().startswith("{"))
-        if stated:
-            labels.add(_outcome(stated["word"]))
-            prose |= stated["prose"] is not None
-            unit = unit[stated.end() :]
-        labels |= {_outcome(label) if stated else None for label in _SHOUTED.findall(unit)}
+        label_match = _label_in_unit(unit, before, in_object=text.lstrip().startswith("{"))
+        if label_match:
+            labels.add(_outcome(label_match["word"] or label_match["letter"]))
+            prose |= label_match["prose"] is not None
+            letter |= label_match["letter"] is not None
+            unit = unit[label_match.end() :]
+        labels |= {_outcome(label) if label_match else None for label in _SHOUTED.findall(unit)}
         tail = _TAIL.search(unit)
         before = "" if tail and set(".!?:;") & set(tail[0]) else unit
+    if letter:
+        labels |= {
+            LETTERS[letter_found]
+            for letter_found in re.findall(r"(?<![A-Za-z'])[BC](?![A-Za-z'])", text)
+        }
     if prose and (
         _TAKEN_BACK.search(text) or (Outcome.CORRECT in labels and _OTHERWISE.search(text))
     ):
@@ -116,7 +126,7 @@ def parse(reply: str) -> Outcome | None:
 def _label_in_unit(unit: str, before: str, *, in_object: bool) -> re.Match[str] | None:
     """Where a sentence or line states a label; None where it states none, or doubts it."""
     for stated in _STATED.finditer(unit):
-        label, bare = stated["word"], stated["bare"] is not None
+        label, bare = stated["word"] or stated["letter"], stated["bare"] is not None
         place = stated.end() - len(label)
         if place > NEAR:
             break
@@ -125,11 +135,12 @@ def _label_in_unit(unit: str, before: str, *, in_object: bool) -> re.Match[str] 
         named = (stated["sign"] or "is").lower() != "is"
         if (
             (label.isupper() or named or (bare and alone(unit)))
-            and (stated["prose"] is None or (label.isupper() and not in_object))
-            and _ENDS.match(after)
+            and (stated["prose"] is None or (label.isupper() and stated["word"] and not in_object))
+            and (_ENDS if stated["word"] else _LETTER_ENDS).match(after)
             and not _UNDONE.match(after)
             and not _DOUBT.search(clause)
             and not (_CROSS.search(clause) and _outcome(label) is Outcome.CORRECT)
         ):
             return stated
     return None
+

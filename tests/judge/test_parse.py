@@ -15,7 +15,15 @@ C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 @pytest.mark.parametrize(
     ("reply", "want"),
     [
+        ("A", C),
+        ("B", W),
+        ("C", D),
+        ("b", W),
+        (" a. ", C),
+        ("**B**", W),
+        ("(C)", D),
         ("A: CORRECT", C),
+        ("B) INCORRECT", W),
         ("CORRECT", C),
         ("INCORRECT", W),
         ("NOT_ATTEMPTED", D),
@@ -23,8 +31,13 @@ C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
         ("Not-Attempted.", D),
         ("Incorrect.", W),
         ("The grade is INCORRECT because the year is wrong.", W),
+        ("Answer: B", W),
+        ("grade = C", D),
+        ('{"grade": "A"}', C),
+        ("Based on the target: A", C),
         ("Verdict: NOT_ATTEMPTED", D),
         ("CORRECT\nCORRECT", C),
+        ("The label is B", W),
         ("", None),
         ("I cannot grade this.", None),
         ("A or B", None),
@@ -119,13 +132,18 @@ def test_ordinary_prose_and_doubt_are_no_label(reply: str) -> None:
         ("The label is **NOT_ATTEMPTED**.", D),
         ("CORRECT\n\nThe answer states it.", C),
         ("It does not name the river.\n\n**NOT_ATTEMPTED**", D),
+        ("Grade: A (CORRECT)", C),
         ('{"verdict": "CORRECT", "why": "states it"}', C),
+        ("Grade: B because it says Rhine", W),
         ("<label>NOT_ATTEMPTED</label>", D),
+        ("<grade>B</grade>", W),
         ("INCORRECT<|im_end|>", W),
+        ("<think>\n</think>\n\nGrade: C", D),
         ("\u2717 INCORRECT", W),
         ("\u2705 CORRECT", C),
         ("Label\uff1aNOT_ATTEMPTED\u3002", D),
         ("INCORRECT (certainty: high)", W),
+        ("Verdict: *B*", W),
         ("| answer | label |\n|---|---|\n| label | INCORRECT |", W),
         ("INCORRECT. The answer is not correct.", W),
     ],
@@ -138,4 +156,6 @@ def test_a_label_that_is_stated_counts(reply: str, want: Outcome) -> None:
 def test_strict_never_guesses(reply: str) -> None:
     found = parse(reply)
     if found is not None:
-        assert {C: "CORRECT", W: "INCORRECT", D: "ATTEMPTED"}[found] in reply.upper()
+        upper = reply.upper()
+        letter, word = {C: ("A", "CORRECT"), W: ("B", "INCORRECT"), D: ("C", "ATTEMPTED")}[found]
+        assert letter in upper or word in upper
