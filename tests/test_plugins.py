@@ -45,7 +45,7 @@ def test_a_class_is_found_by_module(tmp_path, monkeypatch):
     assert find("judges", "strange_part:Mine")[0].__name__ == "Mine"
     with pytest.raises(UsageError, match="has no 'Other'"):
         find("judges", "strange_part:Other")
-    with pytest.raises(UnknownPart, match="known: cascade, lave, local, model, panel, paper"):
+    with pytest.raises(UnknownPart, match="known: cascade, lave, local, model, panel"):
         find("judges", "no_such_module:Mine")
 
 
@@ -129,7 +129,7 @@ def test_parts_of_the_current_folder_load_from_the_installed_command(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "rows.jsonl").write_text('{"question": "q", "answer": "a", "response": "b"}\n')
     for words in (
-        "index build own_parts:Source=data --encoder own_encoder:stub --out index",
+        "index build own_parts:Source:data --encoder own_encoder:stub --out index",
         "judge file rows.jsonl --judge own_parts:Judge",
         "sources show own_parts:Source",
     ):

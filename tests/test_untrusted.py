@@ -98,7 +98,7 @@ def in_recipe(kind: str, name: str, options: dict[str, str]) -> Iterator[dict[st
         yield {"gates": [{"system": "prior"}, gate]}
         yield {"monitors": [gate]}
         if name.startswith("model:"):
-            yield {"topic_names": {"system": name, "options": options}}
+            yield {"topics": "bertopic", "topic_names": {"system": name, "options": options}}
     elif kind == "judges":
         yield {"judge": name}
     else:
@@ -195,7 +195,7 @@ def release(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("release")
     (place / "q.jsonl").write_text('{"id": "a", "question": "q?", "answers": ["x"]}\n')
     (place / "demur-map.yaml").write_text("samples: {files: [q.jsonl]}\n")
-    return demur.open_release(f"generic={place}", out=place).folder
+    return demur.open_release(f"generic:{place}", out=place).folder
 
 
 @pytest.mark.parametrize("bait", BAITS)
@@ -378,7 +378,7 @@ def test_python_agrees_by_keyword(index, sent):
     questions = {"id": "a", "question": "q?", "answers": ["x"]}
     (sent / "q.jsonl").write_text(json.dumps(questions))
     (sent / "demur-map.yaml").write_text("samples: {files: [q.jsonl]}\n")
-    opened = demur.open_release(f"generic={sent}", out=sent / "own")
+    opened = demur.open_release(f"generic:{sent}", out=sent / "own")
     with pytest.raises(UntrustedFile):
         demur.evaluate(opened, "http:rag.yaml", scenarios="parametric", out=sent / "runs")
     with pytest.raises(CallError):  # it is asked, and nobody listens there

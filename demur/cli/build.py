@@ -62,34 +62,17 @@ def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.curation.build import curate
     from demur.curation.build_folder import recipe_at
-    from demur.curation.context import unready
-    from demur.curation.estimate import estimate_build
-    from demur.models.run import run_sync
 
     if (args.rate or args.learn_from) and not args.plan:
         raise UsageError(
             "--rate and --learn-from are for estimates", cure="add --plan, or leave them out"
         )
-    plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
+    recipe, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
-        rates = dict(map(_rate, args.rate))
-        found = estimate_build(
-            plan,
-            out,
-            base=base,
-            skip_bad=skip_bad,
-            rates=rates,
-            prices=args.prices,
-            learn_from=args.learn_from,
-        )
-        # a folder's recipe may come from somebody else, and a plan of it asks nobody
-        lacking = run_sync(unready(plan)) if args.recipe.is_file() else []
-        print_estimate(found, per_second=args.per_second, as_json=args.json)
-        note(*(f"demur: a build would be refused: {line}" for line in lacking))
-        return 2 if lacking else 0
+        return _plan(args, recipe, out, base=base, skip_bad=skip_bad)
     with TerminalProgress() as steps:
         built = curate(
-            plan,
+            recipe,
             out,
             base=base,
             skip_bad=skip_bad,
@@ -103,6 +86,27 @@ def run(args: argparse.Namespace) -> int:
         )
     print_built(built, out, as_json=args.json)
     return 0
+
+
+def _plan(args: argparse.Namespace, recipe: Any, out: Path, **where: Any) -> int:
+    """Print what a build would ask and cost; exit 2 where it would be refused."""
+    from demur.curation.context import unready
+    from demur.curation.estimate import estimate_build
+    from demur.models.run import run_sync
+
+    estimate = estimate_build(
+        recipe,
+        out,
+        rates=dict(map(_rate, args.rate)),
+        prices=args.prices,
+        learn_from=args.learn_from,
+        **where,
+    )
+    # a folder's recipe may come from somebody else, and a plan of it asks nobody
+    lacking = run_sync(unready(recipe)) if args.recipe.is_file() else []
+    print_estimate(estimate, per_second=args.per_second, as_json=args.json)
+    note(*(f"demur: a build would be refused: {line}" for line in lacking))
+    return 2 if lacking else 0
 
 
 def _rate(text: str) -> tuple[str, float]:

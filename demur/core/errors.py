@@ -170,7 +170,7 @@ EXAMPLES = 3
 def by_cause(problems: Iterable[str]) -> list[str]:
     """The problems, those of one cause as one line with their number and the places of the first `EXAMPLES`.
 
-    Problems of rows have one cause if they say the same, but for quoted values, numbers, and what follows a colon.
+    Problems of rows have one cause if they say the same, but for quoted values, numbers, and a last word after a colon.
 
     >>> by_cause([f"a.csv:{n} (q{n}): picture missing: {n}.png" for n in range(2, 9)] + ["b.csv: not in the folder"])
     ['7 rows: picture missing: 2.png; in a.csv:2 (q2), a.csv:3 (q3), a.csv:4 (q4), ...', 'b.csv: not in the folder']
@@ -179,7 +179,7 @@ def by_cause(problems: Iterable[str]) -> list[str]:
     for line in problems:
         row = _PLACE.fullmatch(line)
         place, why = (row["place"], row["why"]) if row else ("", "")
-        cause = _VALUE.sub("", why.partition(": ")[0]) if row else line
+        cause = _VALUE.sub("", re.sub(r": \S+$", "", why)) if row else line
         causes.setdefault(cause, []).append((line, place, why))
     lines = []
     for rows in causes.values():

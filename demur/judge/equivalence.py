@@ -33,9 +33,9 @@ WORDS = 60
 """New words of a form, and of a reply, that are weighed."""
 SHARED = ("contained", "letters", "new letters", "near")
 """Comparisons that are 0 where a reply has no word and no run of letters of a form."""
-NOTHING_SHARED = 0.029
-"""How likely such a reply gives a name: 11 of 412 did that people labelled. What else it says (the names and numbers of
-an attack) is not weighed."""
+NOTHING_SHARED = 0.058
+"""How likely such a reply is right where words or digits would show it: 62 of 1,074 were that people labelled. What else
+it says (the names and numbers of an attack) is not weighed."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _GROUPED = re.compile(r"[.,](?=\d{3}(?!\d))")
 _NAME = re.compile(r"(?<=[^.!?\s]\s)(?![a-z])[^\W\d_]\w+")
@@ -75,9 +75,17 @@ def probability_correct(question: str, accepted: Sequence[Sequence[str]], reply:
     True
     """
     values, form, reply = _letter_features(question, accepted, reply)
-    if not any(values[name] for name in SHARED) and all(map(_is_name, accepted[:FORMS])):
+    if not any(values[name] for name in SHARED) and (
+        all(map(_is_name, accepted[:FORMS])) or not _may_read_otherwise(values, reply)
+    ):
         return NOTHING_SHARED  # and the encoder is spared
     return probability(values | _commitment_features(question, form, reply, values["contained"]))
+
+
+def _may_read_otherwise(values: Mapping[str, float], reply: str) -> bool:
+    """Whether a right reply may share no letter and no digit with the form: yes or no, a number in words or in digits."""
+    digits = any(map(str.isdigit, reply))
+    return not digits if values["number"] else digits or bool(values["yes or no"])
 
 
 def probability(values: Mapping[str, float]) -> float:

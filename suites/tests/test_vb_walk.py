@@ -531,9 +531,12 @@ def test_no_name_of_a_photo_in_a_sheet_is_fatal_or_leads_out_of_its_folder(tmp_p
 
     Image.new("RGB", (8, 8)).save(tmp_path / "secret.png")
     (tmp_path / "set" / Path(given).name).symlink_to(tmp_path / "secret.png")
-    found = read(path, Problems())
-    assert found.items[0].images[0] is None
-    assert any("cannot be read" in note for note in found.notes)
+    # A link that stands in the user's own folder is the user's; a name in the sheet that leads out is not.
+    assert read(path, Problems()).items[0].images[0] is not None
+    path.write_text(text.replace(given, "../secret.png"), encoding="utf-8")
+    outside = read(path, Problems())
+    assert outside.items[0].images[0] is None
+    assert any("cannot be read" in note for note in outside.notes)
 
 
 def test_what_was_not_asked_is_no_failed_call(tmp_path):

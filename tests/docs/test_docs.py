@@ -160,7 +160,8 @@ def run_commands(page: Path, workshop: Path) -> None:
 
 
 OTHERS = {"--epochs", "--no-deps", "--force-reinstall", "--index-url", "--head", "--mmproj"}
-"""Flags of pip, inspect, Ray and llama.cpp."""
+OTHERS |= {"--reasoning-parser", "--reasoning-format"}
+"""Flags of pip, inspect, Ray, vLLM and llama.cpp."""
 
 
 FLAG = r"(?<![\w-])--[a-z][a-z_0-9-]+"

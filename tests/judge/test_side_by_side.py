@@ -173,7 +173,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
         0.0,
     )
     assert main(["judge", "correct", *both]) == 0
-    assert "Paired differences" in capsys.readouterr().out
+    assert "Rates corrected by labels" in capsys.readouterr().out
     assert main(["judge", "correct", *both, "--labels", str(some)]) == 2
     assert main(["agree", *both, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["agreement"]["raw"]["n"] == 2 * N

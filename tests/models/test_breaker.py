@@ -168,7 +168,7 @@ def test_a_service_that_died_is_not_tried_for_every_question(monkeypatch):
         try:
             said = [(await system.answer(one)).error for one in asks]
             system._breaker._next_probe = 0.0
-            monkeypatch.setattr(system, "_reply", refuses)  # it is back
+            monkeypatch.setattr(system, "_send", refuses)  # it is back
             return said + [(await system.answer(one)).error for one in asks]
         finally:
             await system.close()

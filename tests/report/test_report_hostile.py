@@ -199,6 +199,8 @@ def test_latex_has_no_command_but_ours(exports: list[Path]) -> None:
         "begin",
         "end",
         "centering",
+        "footnotesize",
+        "parbox",
         "small",
         "setlength",
         "tabcolsep",

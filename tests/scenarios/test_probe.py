@@ -13,7 +13,7 @@ from demur.evaluation.asking import folder_name
 from demur.release import Release
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.http import HttpSystem
-from demur.scenarios.systems.http_probe import probed
+from demur.scenarios.systems.http_probe import probe_service
 from tests.walks.test_rag_service import served
 
 BODY = 'body: {q: "{question}", corpus: "{corpus}", hide: "{exclude}"}\nanswer: $.text\n'
@@ -42,7 +42,7 @@ def test_a_corpus_and_a_question_of_the_release_are_sent(tmp_path, capsys):
 def test_a_mapping_without_the_whole_corpus_says_so(tmp_path):
     (tmp_path / "rag.yaml").write_text(f"url: {{empty: http://127.0.0.1:9/ask}}\n{BODY}")
     with pytest.raises(UsageError) as refused:
-        probed(str(tmp_path / "rag.yaml"))
+        probe_service(str(tmp_path / "rag.yaml"))
     assert refused.value.item == str(tmp_path / "rag.yaml")
     assert "full" in refused.value.cure
 

@@ -96,7 +96,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         (ran,) = (p.parent.relative_to(root) for p in root.glob("runs/*/rows.parquet"))
         judge = [
             "--judge",
-            f"cascade:http://127.0.0.1:{server.port}/v1#tiny",
+            f"model:http://127.0.0.1:{server.port}/v1#tiny",
             "--release",
             "built/release",
         ]

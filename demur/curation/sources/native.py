@@ -41,6 +41,10 @@ class Found(NamedTuple):
     """ok | missing | unreadable | not downloaded"""
 
 
+LONGEST_NAME = 255
+"""Characters of a path in messages; what is longer is content or no file's name."""
+
+
 class Images:
     """Images of a folder by uri; each is read and checked once while it stays among the last ``keep``.
 
@@ -94,6 +98,8 @@ class Images:
         """
         if not cell:
             return Found(name, None, "missing")
+        if isinstance(cell, str) and not in_place and len(cell) <= LONGEST_NAME:
+            name = cell
         try:
             if in_place and isinstance(content := picture_in(cell), bytes):
                 return self.at(name, data=content)
