@@ -193,7 +193,7 @@ def test_pixels_of_all_threads_together_have_a_bound(monkeypatch):
 
     def decode(_):
         nonlocal inside, most
-        with images.opened(PLAIN["png"]):
+        with images.open_image(PLAIN["png"]):
             with lock:
                 inside += 1
                 most = max(most, inside)

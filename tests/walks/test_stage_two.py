@@ -351,21 +351,21 @@ def test_what_demur_mine_wrote_can_be_built_from(made):
         "--out",
         made / "mined",
     )
-    rows = {
-        row["id"]: row
-        for row in map(json.loads, (made / "mined/samples.jsonl").read_text().splitlines())
-    }
+    lines = (made / "mined/samples.jsonl").read_text().splitlines()
+    rows = {f"infoseek:{row['id']}": row for row in map(json.loads, lines)}
     trusted = ("--trust-code",)  # the source that it was mined for lies elsewhere
     build(made, "from-mined", sources=[{"name": "pool", "path": "mined"}], consent=trusted)
     release = Release.open(made / "from-mined/release")
     assert release.manifest["bases"]["infoseek"]["negatives"] == "native"
     assert not (made / "from-mined/index").exists()
     for sample in of(release, "infoseek"):
-        mined = {e["id"]: e for e in rows[sample.id]["negatives"]}
+        mined = {f"infoseek:{e['id']}": e for e in rows[sample.id]["negatives"]}
         assert {e.id for e in sample.negatives} <= mined.keys()
         for e in sample.negatives:
             assert (e.origin, e.rank, e.mode) == ("mined", mined[e.id]["rank"], mined[e.id]["mode"])
-        assert [e.id for e in sample.gold] == [e["id"] for e in rows[sample.id]["gold"]]
+        assert [e.id for e in sample.gold] == [
+            f"infoseek:{e['id']}" for e in rows[sample.id]["gold"]
+        ]
     build(
         made,
         "again",
