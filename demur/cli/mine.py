@@ -82,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="YAML of further options, as under retrieval: in a recipe (see 'demur build --help'): per_page, own_page, "
-        "answer_pages, range_min, range_max, min_score, max_score, cross_encoder",
+        "answer_pages, range_min, range_max, min_score, max_score",
     )
     parser.add_argument(
         "--rows",

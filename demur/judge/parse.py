@@ -143,4 +143,3 @@ def _label_in_unit(unit: str, before: str, *, in_object: bool) -> re.Match[str] 
         ):
             return stated
     return None
-

@@ -344,7 +344,7 @@ def test_a_draft_is_written_from_the_picture_and_a_rubric_from_steps_that_stand(
     assert [r.points for r in made["mended"].rubric] == [4]
     assert made["mended"].reviewed_by == ""  # its rubric is a draft
     assert [[p.type for p in parts] for parts in asked] == [["image", "text"]] * 2
-    assert main([*command[:-1], "python:seeing:drafts,images=no"]) == 0
+    assert main([*command[:-1], "python:seeing:drafts?images=no"]) == 0
     assert [p.type for p in asked[-1]] == ["text"]
 
 

@@ -62,7 +62,12 @@ def test_model_and_revision_are_in_the_key_and_the_rest_is_not():
 
 def test_every_field_of_a_request_has_its_place():
     """A field that is added to these records must enter the key, or be named here as not part of it."""
-    assert Request.model_fields.keys() == _DEFAULTS.keys() | {"model", "messages", "item", "service_tier"}
+    assert Request.model_fields.keys() == _DEFAULTS.keys() | {
+        "model",
+        "messages",
+        "item",
+        "service_tier",
+    }
     assert all(
         Request.model_fields[name].get_default(call_default_factory=True) == value
         for name, value in _DEFAULTS.items()

@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--judge",
         required=True,
         metavar="MODEL",
-        help="model that writes; it sees the images unless MODEL,images=no",
+        help="model that writes; it sees the images unless MODEL?images=no",
     )
     review = job(
         jobs,
@@ -165,7 +165,7 @@ def _judge(args: argparse.Namespace, pictures: Path | None = None) -> Any:
         args.prices,
         read_image=lambda ref: read_image(ref, pictures),
     )
-    sees = ",images=yes" if pictures is not None and ",images=" not in args.judge else ""
+    sees = "?images=yes" if pictures is not None and "?images=" not in args.judge else ""
     return ChainJudge(args.judge.removeprefix("model:") + sees, context, args.prompts)
 
 

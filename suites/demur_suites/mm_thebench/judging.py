@@ -33,6 +33,7 @@ from demur.core.records import (
     Status,
     TextPart,
 )
+from demur.core.spec import Option, named
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
 from demur.core.thinking import visible
@@ -199,11 +200,14 @@ def graded_by_rules(
 # --- the judge -------------------------------------------------------------------------------------
 
 
+SEES = Option("whether the judge sees an item's pictures", ("yes", "no"))
+
+
 class ChainJudge(ModelJudge):
     """Judges chains at three levels.
 
     Args:
-        argument: a model string of `demur.models`; with ``,images=yes`` behind it, it sees an item's pictures.
+        argument: ``MODEL?images=yes``, a model string of `demur.models`; with the option it sees an item's pictures.
         context: ledger, budget, prices.
         prompts: folder of prompts (``answer.md``, ``segment.md``, ``match.md``, ``rubric.md``) in place of ours.
         room: tokens that a reply may take beyond its content, for a judge that thinks before it writes.
@@ -218,16 +222,12 @@ class ChainJudge(ModelJudge):
         prompts: Path | None = None,
         room: int = ROOM,
     ) -> None:
-        argument, option, sees = argument.partition(",images=")
-        if option and sees not in ("yes", "no"):
-            raise UsageError(
-                f"images={sees!r}", item=argument, cure="write images=yes or images=no"
-            )
-        self.sees = sees == "yes"
+        model, options = named("chains", argument, {"images": SEES})
+        self.sees = options.get("images") == "yes"
         context = context or JudgeContext()
         self._scaler = Scaler(context.read_image or read_image, LONGEST_SIDE)
-        super().__init__(argument, replace(context, read_image=self._scaler.read))
-        self.id += ",images=yes" * self.sees
+        super().__init__(model, replace(context, read_image=self._scaler.read))
+        self.id += "?images=yes" * self.sees
         self._room = room
         self.texts, self.own = _texts(prompts)
         self.prompt_sha256 = digest(self.texts)
