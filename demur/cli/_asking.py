@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import TRUST, budget_of, json_object, money, positive, share
-from demur.cli._output import note, print_json, say
+from demur.cli._output import note, print_json, say, show_plan
 from demur.core.errors import UsageError
 from demur.core.text import command, whole_number
 
@@ -258,7 +257,7 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         if args.json:
             say(found.with_note(limits).model_dump_json())
         else:
-            say(found.text(), fill(f"note: {limits}", 80, break_on_hyphens=False))
+            show_plan(found, limits)
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")

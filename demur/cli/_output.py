@@ -12,6 +12,7 @@ from demur.core.text import plain
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from demur.models import Estimate
     from demur.release import Release
     from demur.reports.tables import Form, Table
 
@@ -51,6 +52,28 @@ def show(*tables: Table) -> None:
     console = console_for()
     for table in tables:
         print_table(console, table)
+
+
+def show_plan(plan: Estimate, *notes: str) -> None:
+    """Print calls, tokens and money of a plan as wide as the terminal, its notes, and others."""
+    from textwrap import fill
+
+    from demur.reports.tables import Table, numbers, texts
+
+    titles = {"prompt tokens": "prompt", "completion tokens": "reply"}
+    head, *rows = ([c for i, c in enumerate(row) if i != 4] for row in plan.cells())
+    columns = (*texts(*head[:2]), *numbers(*(titles.get(title, title) for title in head[2:])))
+    cells = tuple(map(tuple, rows))
+    show(
+        Table(
+            "plan",
+            "What would be asked: calls, tokens and money",
+            columns,
+            cells,
+            frozenset({len(cells) - 1}),
+        )
+    )
+    say(*(fill(f"note: {line}", 80, break_on_hyphens=False) for line in (*plan.notes, *notes)))
 
 
 def words(*values: Any, style: str = "") -> Text:

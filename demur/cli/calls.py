@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import budget_of, job, money, positive, share
-from demur.cli._output import note, print_json, say, show
+from demur.cli._output import note, print_json, say, show, show_plan
 
 if TYPE_CHECKING:
     from demur.models.ledger import Stats
@@ -115,7 +115,10 @@ def _ask(args: argparse.Namespace) -> int:
             prices=args.prices,
             per_second=args.per_second,
         )
-        say(planned.model_dump_json() if args.json else planned.text())
+        if args.json:
+            say(planned.model_dump_json())
+        else:
+            show_plan(planned)
         return 0
     responses = ask(
         args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget_of(args)

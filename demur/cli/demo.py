@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import positive, share
-from demur.cli._output import note, print_json, say
+from demur.cli._output import note, print_json, say, show_plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,10 @@ def run(args: argparse.Namespace) -> int:
             model=not args.no_model,
             per_second=args.per_second,
         )
-        say(found.model_dump_json() if args.json else found.text())
+        if args.json:
+            say(found.model_dump_json())
+        else:
+            show_plan(found)
         return 0
     with TerminalProgress() as steps:
         data, summary = demo(

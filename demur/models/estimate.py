@@ -78,18 +78,23 @@ class Estimate(Record):
         gate   m          3       1       2             20                  0     $0.10    $0.50     -
         total             3       1       2             20                  0     $0.10    $0.50     -
         """
-        head = [
-            "stage",
-            "model",
-            "calls",
-            "cached",
-            "to pay",
-            "prompt tokens",
-            "completion tokens",
-            "expected",
-            "at most",
-            "time",
+        head, *rows = self.cells()
+        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+        table = [
+            "  ".join(
+                [
+                    *(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)),
+                    *map(str.rjust, row[2:], widths[2:]),
+                ]
+            )
+            for row in (head, *rows)
         ]
+        return "\n".join([*table, *(f"note: {note}" for note in self.notes)])
+
+    def cells(self) -> list[list[str]]:
+        """The table's titles, a row per stage and model, and the sums; the first two columns are names."""
+        head = ["stage", "model", "calls", "cached", "to pay", "prompt tokens"]
+        head += ["completion tokens", "expected", "at most", "time"]
         rows = [
             [
                 ln.stage,
@@ -107,18 +112,7 @@ class Estimate(Record):
         seconds = [ln.seconds for ln in self.lines if ln.to_pay]
         total = None if None in seconds else sum(s for s in seconds if s is not None)
         money = [_dollars(self.expected), _dollars(self.money)]
-        rows.append(["total", "", *_cells(*sums), *money, _time(total)])
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        table = [
-            "  ".join(
-                [
-                    *(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)),
-                    *map(str.rjust, row[2:], widths[2:]),
-                ]
-            )
-            for row in (head, *rows)
-        ]
-        return "\n".join([*table, *(f"note: {note}" for note in self.notes)])
+        return [head, *rows, ["total", "", *_cells(*sums), *money, _time(total)]]
 
 
 USUAL_COMPLETION = 100
