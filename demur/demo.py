@@ -40,7 +40,7 @@ CAREFUL = "reader?min=0.55"
 """The reader that declines; its threshold comes from the confidences of the always-answering reader."""
 SMALL = "SmolLM2-135M"
 SMALL_NOTE = "a 135-million-parameter text-only language model, asked a few text questions: too small to judge models by"
-SMALL_SAMPLES = 5
+SMALL_SAMPLES = 3
 """Number of questions for it, unless fewer are drawn per topic (`_small_samples`)."""
 BY_CONSTRUCTION = (
     "it also decided which samples are solvable and which distractors stay, so its accuracy is 100 % with gold alone "
