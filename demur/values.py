@@ -172,7 +172,7 @@ class Evaluation:
                 set(rows.tally(*names))
                 for names in (("scenario",), ("scenario", "recipe", "condition"))
             ]
-            return Frame(results_table(self.data, head, every=len(asked[1]) > len(asked[0])))
+            return Frame(results_table(self.data, head, all_recipes=len(asked[1]) > len(asked[0])))
         known = ("source", "topic", "query_modality", "gold_modality", "negative_modality")
         if by not in known:
             raise UsageError(f"by={by!r}", cure=f"one of {', '.join(known)}")

@@ -295,14 +295,14 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
 
 def _decidable(questions: Questions, release: Release, judge: str) -> str:
     """Which limits of `demur gate` the questions of a run cannot decide."""
-    from demur.reports.gate import tightest
+    from demur.reports.gate import tightest_limits
 
     tasks = questions.tasks(list(release.samples()), release.sha256)
     asked = Counter((t.ask.scenario, t.ask.recipe, t.ask.condition) for t in tasks)
     fewest = min(asked.values()) // questions.repeat
     limits = ", ".join(
         f"--{side}-{rate} {'above' if side == 'min' else 'below'} {100 * share:.0f}%"
-        for side, rate, _, share in tightest(fewest, judge)
+        for side, rate, _, share in tightest_limits(fewest, judge)
     )
     return (
         f"{fewest:,} questions of a scenario cannot decide {limits}; "

@@ -55,5 +55,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(as_json(found, args.see / 100), 1)
     else:
-        print_comparison(found, items=max(args.items, 0), seen=args.see / 100)
+        print_comparison(found, items=max(args.items, 0), effect=args.see / 100)
     return 1 if args.fail_if_worse and (found.worse or not found.differences) else 0

@@ -15,7 +15,7 @@ from demur.judge.model import PARTIAL
 from demur.reports.tables import Table, numbers, texts
 
 
-class Measured(NamedTuple):
+class JudgeBench(NamedTuple):
     """A judge's verdicts on labelled answers, and how far people agree with them."""
 
     judge: str
@@ -35,8 +35,10 @@ class Measured(NamedTuple):
         if self.judge.startswith(("model:", "cascade:")):
             notes.append(PARTIAL)
         if self.shipped:
-            told = "Labels are by model-assisted readers, not by people: demur/judge/data/README.md"
-            notes.append(told)
+            source_note = (
+                "Labels are by model-assisted readers, not by people: demur/judge/data/README.md"
+            )
+            notes.append(source_note)
         parts = tuple(
             (
                 row.part,
@@ -80,7 +82,7 @@ class Measured(NamedTuple):
 
 def measure_judge(
     judge: Judge, path: Path | None = None, progress: Callable[[int], None] = lambda n: None
-) -> Measured:
+) -> JudgeBench:
     """Grade labelled answers and compare.
 
     Args:
@@ -89,7 +91,7 @@ def measure_judge(
     """
     items = load(path or shipped())
     verdicts = grade_items(judge, asks(items), progress)
-    return Measured(judge.id, items, verdicts, bench(items, verdicts), path is None)
+    return JudgeBench(judge.id, items, verdicts, bench(items, verdicts), path is None)
 
 
 def _text(share: Share | None) -> str:

@@ -36,18 +36,20 @@ def judge_line(runs: Sequence[Run]) -> str:
     counts = np.zeros(len(Method) + 1, dtype=np.int64)
     for run in runs:
         counts += np.bincount(run.rows.method[run.rows.graded] + 1, minlength=len(Method) + 1)
-    known = {m: int(counts[1 + i]) for i, m in enumerate(Method)}
-    mix = {step: sum(known[m] for m in methods) for step, methods in STEPS.items()}
-    total = sum(mix.values())
-    rest = ""
+    count_of_method = {m: int(counts[1 + i]) for i, m in enumerate(Method)}
+    count_of_step = {
+        step: sum(count_of_method[m] for m in methods) for step, methods in STEPS.items()
+    }
+    total = sum(count_of_step.values())
+    figures = ""
     if total:
-        shares = (f"{step} {100 * n / total:.0f}" for step, n in mix.items() if n)
-        rest = f": {', '.join(shares)} %"
-    rest += _errors(mix, total)
-    line = f"Judge {brief(', '.join(names) or 'not stated', max(12, 92 - len(rest)))}{rest}"
+        shares = (f"{step} {100 * n / total:.0f}" for step, n in count_of_step.items() if n)
+        figures = f": {', '.join(shares)} %"
+    figures += _errors(count_of_step, total)
+    line = f"Judge {brief(', '.join(names) or 'not stated', max(12, 92 - len(figures)))}{figures}"
     if len(line) > MOST:
-        rest = rest.removesuffix(" answers.") + "."
-        line = brief(", ".join(names), MOST - len(rest)) + rest
+        figures = figures.removesuffix(" answers.") + "."
+        line = brief(", ".join(names), MOST - len(figures)) + figures
     return line
 
 

@@ -10,7 +10,7 @@ from strategies import evidence, sample
 
 import demur
 from demur.core.records import Response, Role
-from demur.reports.rag import DOCUMENT, cited_of, matched, rag_tables
+from demur.reports.rag import DOCUMENT, citation_of, matched, rag_tables
 
 CITIES = ("Tromsø", "Bergen", "Oslo", "Bodø", "Molde", "Hamar")
 
@@ -115,4 +115,4 @@ def test_what_is_gold_and_what_is_only_of_its_document() -> None:
     assert found == cases
     cites = {"book.md#2": "gold", "book.md": "document", "book.md#3": "distractor", "x": "unknown"}
     for name, what in cites.items():
-        assert cited_of(Response(text="a", citations=(name,)), question, corpus) == what
+        assert citation_of(Response(text="a", citations=(name,)), question, corpus) == what
