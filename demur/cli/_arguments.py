@@ -41,22 +41,26 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse; but what a job does not know is told by the job, whose help page lists what it knows."""
-        found, unknown = super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         """Print one line that says what to do on standard error; exit 2."""
         self.exit(2, f"{self.prog}: {message} - see '{self.prog} --help'\n")
 
 
-def job(jobs: Any, name: str, does: str, **rest: Any) -> argparse.ArgumentParser:
+def job(jobs: Any, name: str, does: str, **settings: Any) -> argparse.ArgumentParser:
     """The parser of one job of a verb; ``does`` is its line in the verb's list and the description on its own page."""
-    made: argparse.ArgumentParser = jobs.add_parser(
-        name, help=does, description=does[0].upper() + does[1:] + ".", formatter_class=RAW, **rest
+    parser: argparse.ArgumentParser = jobs.add_parser(
+        name,
+        help=does,
+        description=does[0].upper() + does[1:] + ".",
+        formatter_class=RAW,
+        **settings,
     )
-    return made
+    return parser
 
 
 def positive(text: str) -> int:
@@ -209,12 +213,12 @@ def settings(pairs: list[str], example: str) -> dict[str, str]:
     """
     from demur.core.errors import UsageError
 
-    found = {}
+    values_of_keys = {}
     for pair in pairs:
-        key, mark, value = pair.partition("=")
-        if not mark or not key:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
             raise UsageError(
                 f"expected KEY=VALUE, got {pair!r}", cure=f"write for example {example}"
             )
-        found[key] = value
-    return found
+        values_of_keys[key] = value
+    return values_of_keys

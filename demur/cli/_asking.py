@@ -113,9 +113,9 @@ def questions_of(args: argparse.Namespace) -> Questions:
     from demur.scenarios.conditions import Prompts, conditions
     from demur.scenarios.contexts import recipes
 
-    asked = dict.fromkeys((*recipes(args.scenarios, k=args.k), *_swept(args)))
+    recipes_asked = dict.fromkeys((*recipes(args.scenarios, k=args.k), *_swept(args)))
     return Questions(
-        list(asked),
+        list(recipes_asked),
         conditions(args.strictness),
         args.seed,
         args.limit,
@@ -131,10 +131,10 @@ def _swept(args: argparse.Namespace) -> list[Recipe]:
 
     if "distractors" not in args:
         return []  # of a verb that sweeps nothing
-    found = list(sweep(*_span(args.distractors, "--distractors")) if args.distractors else ())
-    found += grid(args.k) if args.modality else ()
-    found += positions(*_span(args.positions, "--positions"), args.k) if args.positions else ()
-    return found
+    swept = list(sweep(*_span(args.distractors, "--distractors")) if args.distractors else ())
+    swept += grid(args.k) if args.modality else ()
+    swept += positions(*_span(args.positions, "--positions"), args.k) if args.positions else ()
+    return swept
 
 
 def _span(text: str, option: str) -> tuple[int, int]:
@@ -251,14 +251,14 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     common: dict[str, Any] = {"options": _model_options(args), "prices": args.prices}
     if args.plan:
         ledger = args.out / "calls.sqlite"
-        found = planned(
+        plan = planned(
             release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common
         )
         limits = _decidable(questions, release, args.judge)
         if args.json:
-            say(found.with_note(limits).model_dump_json())
+            say(plan.with_note(limits).model_dump_json())
         else:
-            say(found.text(), fill(f"note: {limits}", 80, break_on_hyphens=False))
+            say(plan.text(), fill(f"note: {limits}", 80, break_on_hyphens=False))
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")
@@ -282,15 +282,15 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         print_json(summarised(data), 1)
     else:
         print_data(data, sweeps=sweeps)
-        if (own := labels_table(data)).rows:
-            say(own.render("terminal").removesuffix("\n"))
+        if (source_figures := labels_table(data)).rows:
+            say(source_figures.render("terminal").removesuffix("\n"))
         say(*folders)
         note(
             f"\nnext: {command('report', *folders, '--release', release.folder, '-o', 'report.html')}"
         )
-    silent = all_failed(folders)
-    note(*(f"demur: {line}" for line in silent))
-    return 1 if silent else 0
+    silent_runs = all_failed(folders)
+    note(*(f"demur: {line}" for line in silent_runs))
+    return 1 if silent_runs else 0
 
 
 def _decidable(questions: Questions, release: Release, judge: str) -> str:
@@ -298,8 +298,8 @@ def _decidable(questions: Questions, release: Release, judge: str) -> str:
     from demur.reports.gate import tightest_limits
 
     tasks = questions.tasks(list(release.samples()), release.sha256)
-    asked = Counter((t.ask.scenario, t.ask.recipe, t.ask.condition) for t in tasks)
-    fewest = min(asked.values()) // questions.repeat
+    questions_of_cell = Counter((t.ask.scenario, t.ask.recipe, t.ask.condition) for t in tasks)
+    fewest = min(questions_of_cell.values()) // questions.repeat
     limits = ", ".join(
         f"--{side}-{rate} {'above' if side == 'min' else 'below'} {100 * share:.0f}%"
         for side, rate, _, share in tightest_limits(fewest, judge)

@@ -163,12 +163,12 @@ def _page(args: argparse.Namespace) -> int:
         release=args.release,
     )
 
-    then = "take" if opened.of_runs else "export"
-    onward = f"next: {command('agree', args.out)}; {command('annotate', then, args.out)}"
+    next_job = "take" if opened.of_runs else "export"
+    next_commands = f"next: {command('agree', args.out)}; {command('annotate', next_job, args.out)}"
     if not args.adjudicate:
         note(*opened.too_few)
     if args.adjudicate and _all_agree(args):
-        note(about_folder(args.out), onward)
+        note(about_folder(args.out), next_commands)
         return 0
 
     def ready(url: str) -> None:
@@ -185,7 +185,7 @@ def _page(args: argparse.Namespace) -> int:
     session = serve(args.out, args.name, port=args.port, adjudicate=args.adjudicate, ready=ready)
     note(
         f"\n{session.done:,} of {len(session.places):,} labelled, saved in {args.out}",
-        onward,
+        next_commands,
     )
     return 0
 
@@ -234,8 +234,8 @@ def _draw(args: argparse.Namespace) -> int:
         print_json({"sheet": str(args.out), "key": str(key), "items": counts})
         return 0
     for name, scenarios in counts.items():
-        each = ", ".join(f"{scenario} {n}" for scenario, n in scenarios.items())
-        say(f"{name}: {sum(scenarios.values())} responses ({each})")
+        counts_in_words = ", ".join(f"{scenario} {n}" for scenario, n in scenarios.items())
+        say(f"{name}: {sum(scenarios.values())} responses ({counts_in_words})")
         if max(scenarios.values()) - min(scenarios.values()) > 1:
             note(f"note: {name} has too few answers in some scenarios for a balanced sheet")
     say(args.out)
@@ -278,6 +278,6 @@ def _take(args: argparse.Namespace) -> int:
         (taken.cannot, "items are left out of all figures: people could not tell"),
         (taken.looked, "labels were given after a look at what is right"),
     )
-    say(*(f"{n:,} {told}" for n, told in counts if n))
+    say(*(f"{n:,} {sentence}" for n, sentence in counts if n))
     say(table.render("terminal").removesuffix("\n"))
     return 0

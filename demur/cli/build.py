@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
         rates = dict(map(_rate, args.rate))
-        found = estimate_build(
+        estimate = estimate_build(
             plan,
             out,
             base=base,
@@ -83,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
             learn_from=args.learn_from,
         )
         # a folder's recipe may come from somebody else, and a plan of it asks nobody
-        lacking = run_sync(unready(plan)) if args.recipe.is_file() else []
-        print_estimate(found, per_second=args.per_second, as_json=args.json)
-        note(*(f"demur: a build would be refused: {line}" for line in lacking))
-        return 2 if lacking else 0
+        models_lacking = run_sync(unready(plan)) if args.recipe.is_file() else []
+        print_estimate(estimate, per_second=args.per_second, as_json=args.json)
+        note(*(f"demur: a build would be refused: {line}" for line in models_lacking))
+        return 2 if models_lacking else 0
     with TerminalProgress() as steps:
         built = curate(
             plan,
@@ -118,7 +118,7 @@ def _rate(text: str) -> tuple[str, float]:
 def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     """Print the result of a build: funnel, questions asked, samples left open."""
     release = built.release
-    one = release.manifest["stage_one"]
+    stage_one = release.manifest["stage_one"]
     if as_json:
         print_json(
             {
@@ -127,7 +127,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
                 "version": release.version,
                 "sha256": release.sha256,
                 "counts": release.manifest["counts"],
-                "stage_one": one,
+                "stage_one": stage_one,
                 "asked": built.asked,
                 "held": built.held,
                 "verdicts_used": built.used,
@@ -147,18 +147,18 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     show_funnel(release)
     console.print(
         words(
-            f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate "
-            f"asked is wrong' (this build: {one['rule']})"
+            f"Stage I keeps {stage_one['kept']:,} by 'no gate right', {stage_one['kept_by_the_literal_rule']:,} by 'every gate "
+            f"asked is wrong' (this build: {stage_one['rule']})"
         )
     )
-    asked = (
+    questions_asked = (
         ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items()))
         or "nobody: every verdict was there"
     )
     reused = (
         f"; reused {built.reused:,} verdicts, the latest from {built.since}" if built.reused else ""
     )
-    console.print(words(f"asked in this build: {asked}{reused}"))
+    console.print(words(f"asked in this build: {questions_asked}{reused}"))
     share = f" ({100 * built.used / built.algorithm1:.0f} %)" if built.algorithm1 else ""
     console.print(
         words(
@@ -175,11 +175,11 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     for reason, n in built.errors.items():
         console.print(words(f"  {n:,} answers were errors: {reason}"))
     say(release.folder)
-    shown, asked = (
+    show_command, run_command = (
         command("release", "show", release.folder),
         command("run", release.folder, "--system", "..."),
     )
-    note(f"\nnext: {shown}; {asked}")
+    note(f"\nnext: {show_command}; {run_command}")
 
 
 def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bool) -> None:
@@ -228,7 +228,7 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
     rows.append(("total", "", None, "", *(plan.total(c) for c in counts), *map(money, paid)))
     caption = f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models"
     show(Table("plan", caption, columns, tuple(rows), frozenset({len(plan.lines)})))
-    how = (
+    basis = (
         f"from {plan.verdicts:,} verdicts, 95 %"
         if plan.basis == "learnt"
         else "interval, see the note"
@@ -236,11 +236,11 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
     cost = (
         "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
     )
-    lines = [f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})"]
+    lines = [f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({basis})"]
     if seconds is not None:
         rate = f"time: {duration(seconds)} at {per_second:g} answers per second"
         lines.append(f"{rate}, for the questions expected to go to models and functions")
-    stay = " to ".join(f"{100 * share:.1f}" for share in plan.kept_range)
-    lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples ({stay} %)")
+    kept_shares = " to ".join(f"{100 * share:.1f}" for share in plan.kept_range)
+    lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples ({kept_shares} %)")
     lines += [f"note: {note}" for note in plan.notes]
     say(*lines)

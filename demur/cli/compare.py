@@ -49,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.see <= 100:
         raise UsageError(f"--see {args.see:g}", cure="give points between 0 and 100")
     items = None if args.json else max(args.items, 0)
-    found = compare(
+    comparison = compare(
         args.first, args.second, every=args.every, release=args.release, items=items
     ).found
     if args.json:
-        print_json(as_json(found, args.see / 100), 1)
+        print_json(as_json(comparison, args.see / 100), 1)
     else:
-        print_comparison(found, items=max(args.items, 0), effect=args.see / 100)
-    return 1 if args.fail_if_worse and (found.worse or not found.differences) else 0
+        print_comparison(comparison, items=max(args.items, 0), effect=args.see / 100)
+    return 1 if args.fail_if_worse and (comparison.worse or not comparison.differences) else 0

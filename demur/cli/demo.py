@@ -46,14 +46,14 @@ def run(args: argparse.Namespace) -> int:
     from demur.reports.terminal import print_data
 
     if args.plan:
-        found = plan_demo(
+        plan = plan_demo(
             args.out,
             seed=args.seed,
             per_topic=args.per_topic,
             model=not args.no_model,
             per_second=args.per_second,
         )
-        say(found.model_dump_json() if args.json else found.text())
+        say(plan.model_dump_json() if args.json else plan.text())
         return 0
     with TerminalProgress() as steps:
         data, summary = demo(

@@ -82,16 +82,16 @@ def run(args: argparse.Namespace) -> int:
     from demur.api import open_release
     from demur.reports import gate as gates
 
-    asked = [
+    limits = [
         limit
         for side, rate in gates.LIMITS
         for limit in gates.limits(getattr(args, f"{side}_{rate}"), side, rate)
     ]
-    asked += gates.limits([args.min_joint] if args.min_joint else [], "min", "joint")
+    limits += gates.limits([args.min_joint] if args.min_joint else [], "min", "joint")
     if args.plan:
         result = gates.plan_of(
             open_release(args.run),
-            asked,
+            limits,
             args.scenarios,
             args.questions,
             args.judge,
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         result = gates.gate(
             args.run,
-            asked,
+            limits,
             baseline=args.baseline,
             release=args.release,
             most_failed=args.max_failed,

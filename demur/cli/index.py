@@ -221,15 +221,15 @@ def _search(args: argparse.Namespace) -> int:
     if not text and args.image is None:
         raise UsageError("the query is empty", cure="give --text, --image or both")
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
-    mode, found = search(
+    mode, hits_and_documents = search(
         searcher, text, args.image, k=args.k, mode=args.mode or "", pages=args.pages
     )
-    shown = [
+    hits = [
         {**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page}
-        for hit, d in found
+        for hit, d in hits_and_documents
     ]
     if args.json:
-        print_json({"mode": mode, "index": searcher.id, "hits": shown}, 1)
+        print_json({"mode": mode, "index": searcher.id, "hits": hits}, 1)
         return 0
-    show(Hits([(hit.rank, hit.score, d) for hit, d in found], mode).frame.table)
+    show(Hits([(hit.rank, hit.score, d) for hit, d in hits_and_documents], mode).frame.table)
     return 0

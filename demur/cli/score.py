@@ -29,11 +29,11 @@ def run(args: argparse.Namespace) -> int:
     table = table if table.rows else official_table(data, args.metric)
     if args.json:
         names = [c.title.lower() for c in table.columns]
-        found = [dict(zip(names, row, strict=True)) for row in table.rows]
-        for row in found:
+        records = [dict(zip(names, row, strict=True)) for row in table.rows]
+        for row in records:
             if isinstance(n := row["n"], Count):
                 row |= {"n": n.items, "repeats": n.repeats}
-        print_json(found, 1)
+        print_json(records, 1)
     else:
         print_tables([table], args.form)
     return 0
