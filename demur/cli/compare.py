@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     items = None if args.json else max(args.items, 0)
     comparison = compare(
         args.first, args.second, every=args.every, release=args.release, items=items
-    ).found
+    ).result
     if args.json:
         print_json(as_json(comparison, args.see / 100), 1)
     else:
