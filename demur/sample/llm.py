@@ -209,4 +209,4 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=8091)
     parser.add_argument("--slots", type=int, default=1)
     arguments = parser.parse_args()
-    serve(arguments.port, given.slots)
+    serve(arguments.port, arguments.slots)
