@@ -223,13 +223,13 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace) -> int:
-    from demur.reports.annotate import balance, draw_items, write_sheet
+    from demur.reports.annotate import count_by_system, draw_items, write_sheet
     from demur.reports.data import load
 
     data = load(args.runs, args.release, needs_release=True)
     items = draw_items(data, args.n, seed=args.seed)
     key = write_sheet(data, items, args.out)
-    counts = balance(items)
+    counts = count_by_system(items)
     if args.json:
         print_json({"sheet": str(args.out), "key": str(key), "items": counts})
         return 0

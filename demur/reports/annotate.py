@@ -128,7 +128,7 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
             for row in rows
             if row is not None
         ]
-        items += [_item(run, row, seed) for row in in_turn[:share]]
+        items += [_drawn_item(run, row, seed) for row in in_turn[:share]]
     return items
 
 
@@ -152,11 +152,11 @@ def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
         drawn = sorted(
             rows, key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask)
         )
-        items += [_item(run, row, seed) for row in drawn[:share]]
+        items += [_drawn_item(run, row, seed) for row in drawn[:share]]
     return sorted(items, key=lambda item: (seed_of(seed, "order", item.id), item.id))
 
 
-def _item(run: Run, row: Row, seed: int) -> Item:
+def _drawn_item(run: Run, row: Row, seed: int) -> Item:
     return Item(digest([seed, run.name, row.ask], 12), run, row)
 
 
@@ -290,7 +290,7 @@ def make_task(
     labelling.write_task(folder, task, [_labelled_item(data, item, folder) for item in items])
 
 
-def _judge_of(run: Run) -> dict[str, str]:
+def _judge_provenance(run: Run) -> dict[str, str]:
     """The judge of a run's verdicts, with the keys `demur.judge.annotation.task.BOUND`."""
     return dict(
         zip(
@@ -320,7 +320,7 @@ def _notes_on_small_draws(items: Iterable[labelling.Item]) -> list[str]:
 
 
 def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item:
-    _, question, images, accepted, response, *_ = _cells(
+    _, question, images, accepted, response, *_ = _sheet_cells(
         data, item, folder / "images", plain_folder=True
     )
     row = item.row
@@ -340,7 +340,7 @@ def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item
             "ask": row.ask,
             "answer": digest(row.answer, 16),
         }
-        | _judge_of(item.run),
+        | _judge_provenance(item.run),
     )
 
 
@@ -398,7 +398,7 @@ def _are_responses(items: Iterable[labelling.Item]) -> bool:
     return all({"run", "ask", "answer"} <= item.about.keys() for item in items)
 
 
-def balance(items: Sequence[Item]) -> dict[str, dict[str, int]]:
+def count_by_system(items: Sequence[Item]) -> dict[str, dict[str, int]]:
     """System -> scenario -> items."""
     count_of_scenario: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
@@ -419,7 +419,7 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         raise UsageError(
             "exists already, and may hold labels", item=out, cure="choose another --out"
         )
-    rows = [dict(zip(COLUMNS, _cells(data, item, out), strict=True)) for item in items]
+    rows = [dict(zip(COLUMNS, _sheet_cells(data, item, out), strict=True)) for item in items]
     if out.suffix == ".jsonl":
         text = "".join(canonical(row) + "\n" for row in rows)
     else:
@@ -428,7 +428,7 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         writer.writerow(COLUMNS)
         writer.writerows([[harmless_field(row[c]) for c in COLUMNS] for row in rows])
         text = stream.getvalue()
-    key = key_of(out)
+    key = key_path_of(out)
     sheet_folder = out.resolve().parent
     version = labelling.Task(
         name="sheet", labels=ANSWER_LABELS, rubric=labelling.default_rubric()
@@ -442,7 +442,7 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
                 run=_relative_path(sheet_folder, i.run.path),
                 ask=i.row.ask,
                 answer=digest(i.row.answer, 16),
-                **_judge_of(i.run),
+                **_judge_provenance(i.run),
                 **rubric,
             )
             for i in items
@@ -452,7 +452,7 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
     return key
 
 
-def key_of(sheet: Path) -> Path:
+def key_path_of(sheet: Path) -> Path:
     """The key of a sheet."""
     return sheet.with_name(f"{sheet.stem}.key.jsonl")
 
@@ -466,7 +466,7 @@ def take_labels(sheet: Path) -> LabelsTaken:
         UsageError: the sheet's key is not beside it.
         BadInput: invalid labels, unknown or repeated items, responses that changed since; names all of them.
     """
-    key = key_of(sheet)
+    key = key_path_of(sheet)
     if not key.is_file():
         raise UsageError(
             "the key is not beside the sheet", item=key, cure="move it back beside the sheet"
@@ -571,7 +571,7 @@ def _write_labels(
     )
 
 
-def _cells(
+def _sheet_cells(
     data: ReportData, item: Item, out: Path, *, plain_folder: bool = False
 ) -> tuple[str, ...]:
     """The columns of a sheet; images beside it, or in the folder ``out`` itself."""
@@ -588,15 +588,15 @@ def _cells(
     return (
         item.id,
         question,
-        "; ".join(_images(data, sample, out, plain_folder)),
-        _accepted(sample),
+        "; ".join(_write_images(data, sample, out, plain_folder)),
+        _accepted_text(sample),
         item.row.answer,
         "",
         "",
     )
 
 
-def _accepted(sample: Sample) -> str:
+def _accepted_text(sample: Sample) -> str:
     spec = sample.answers
     forms = [" + ".join(parts) for parts in spec.accepted]
     if spec.number is not None:
@@ -607,7 +607,7 @@ def _accepted(sample: Sample) -> str:
     )
 
 
-def _images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> Iterator[str]:
+def _write_images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> Iterator[str]:
     """The names of a question's images, written beside the sheet, or into the folder ``out``."""
     if data.release is None:
         return

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from demur.core.errors import DemurError
 from demur.core.images import open_image
 from demur.core.records import Evidence, ImageRef, Outcome, Row, Scenario, Status
-from demur.reports.cells import Headline, by_item, majority, parsed, repeats_text
+from demur.reports.cells import Headline, majority, recipe_or_none, repeats_by_item, repeats_text
 from demur.reports.data import ReportData
 from demur.scenarios.conditions import STRICTNESS
 
@@ -25,7 +25,7 @@ SIZES = (320, 224, 160, 112)
 """Longest side of a thumbnail in pixels; all thumbnails get the largest size that fits the budget."""
 
 
-def code(row: Row) -> str:
+def outcome_letter(row: Row) -> str:
     """One letter for the outcome: c, d, i when graded, u unjudged, f failed."""
     if row.outcome is not None:
         return CODES[row.outcome]
@@ -235,12 +235,12 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
 
     verdicts = []
     for rows_of_run in rows:
-        repeats = by_item(rows_of_run)
+        repeats = repeats_by_item(rows_of_run)
         majority_rows = [majority(repeats[key]) if key in repeats else None for key in keys]
         counts = [repeats_text(repeats.get(key, ())) for key in keys]
         verdicts.append(
             {
-                "code": "".join("n" if r is None else code(r) for r in majority_rows),
+                "code": "".join("n" if r is None else outcome_letter(r) for r in majority_rows),
                 "answer": [0 if r is None else pool.of(r.answer) for r in majority_rows],
                 "reason": [
                     0 if r is None else pool.of("; ".join(filter(None, (t, r.reason))))
@@ -282,7 +282,7 @@ def _prompt_order(condition: str) -> tuple[int, str]:
 
 def _recipe_order(text: str) -> tuple[int, bool, bool, int, str]:
     """Sort key of recipes: by scenario; plain ones by number of distractors, then other orders, then by modality."""
-    recipe = parsed(text)
+    recipe = recipe_or_none(text)
     if recipe is None:
         return len(Scenario), False, False, 0, text
     return (
@@ -296,10 +296,10 @@ def _recipe_order(text: str) -> tuple[int, bool, bool, int, str]:
 
 def _short_recipe(text: str, head: Headline) -> str:
     """A recipe as its differences from the headline's: ``realistic, k=5``."""
-    recipe = parsed(text)
+    recipe = recipe_or_none(text)
     if recipe is None:
         return text
-    base = parsed(head.recipes.get(recipe.scenario, "")) or recipe
+    base = recipe_or_none(head.recipes.get(recipe.scenario, "")) or recipe
     differences = [
         f"{k}={v}" for (k, v), w in zip(recipe._asdict().items(), base, strict=True) if v != w
     ]

@@ -134,7 +134,7 @@ def recipes_of(rows: Table, scenario: Scenario, condition: str) -> dict[str, int
     }
 
 
-def by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+def repeats_by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     """(context, condition) -> the repeats of that item, in order; one where nothing was asked twice."""
     repeats_of_item: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
@@ -160,7 +160,7 @@ def repeats_text(repeats: Sequence[Row]) -> str:
     )
 
 
-def parsed(text: str) -> Recipe | None:
+def recipe_or_none(text: str) -> Recipe | None:
     """The recipe of a row; None when demur cannot parse it (rows made elsewhere)."""
     try:
         return recipe(text)
@@ -185,7 +185,7 @@ def headline(runs: Sequence[Run]) -> Headline:
     twins = [
         (text, str(recipe_read._replace(scenario=Scenario.ADVERSARIAL)))
         for text in candidates[Scenario.REALISTIC]
-        if (recipe_read := parsed(text)) is not None
+        if (recipe_read := recipe_or_none(text)) is not None
     ]
     matching = [(r, a) for r, a in twins if a in candidates[Scenario.ADVERSARIAL]]
     if matching:
@@ -242,7 +242,7 @@ def joint_cells(data: ReportData, head: Headline) -> dict[str, Measure]:
     return shares
 
 
-def asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Measure]:
+def shares_asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Measure]:
     """(system, scenario) -> the share of graded answers that ask back; empty where none does.
 
     Asking back neither answers nor declines: the share is a part of the deflections, shown beside them.
@@ -286,7 +286,7 @@ class SweepPoint(NamedTuple):
         return self.items_shown < self.items_in_all
 
 
-def _items(rows: Table, place: Flags) -> int:
+def _count_items(rows: Table, place: Flags) -> int:
     return len(np.unique(rows.context_condition[place]))
 
 
@@ -299,11 +299,11 @@ def _sweep_points(
         asked_at: point -> bool [rows]: asked at the point.
         shows_all: point -> bool [rows]: shows as many distractors as the point says.
     """
-    most_items = max(_items(run.rows, place) for place in asked_at.values())
+    most_items = max(_count_items(run.rows, place) for place in asked_at.values())
     return {
         point: SweepPoint(
             cell(run, run.rows, place & shows_all(point)),
-            _items(run.rows, place & shows_all(point)),
+            _count_items(run.rows, place & shows_all(point)),
             most_items,
         )
         for point, place in sorted(asked_at.items())
@@ -318,14 +318,14 @@ def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, SweepPo
     distractors. A sample with fewer than k distractors shows all it has when asked with k, so the point does not count
     it. Systems with fewer than two points are left out.
     """
-    base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
+    base = recipe_or_none(head.recipes.get(Scenario.REALISTIC, ""))
     if base is None:
         return {}
     points: dict[str, dict[int, SweepPoint]] = {}
     for run in data.runs:
         rows, asked_at = run.rows, dict[int, Flags]()
         for text in recipes_of(rows, Scenario.REALISTIC, head.condition):
-            recipe_read = parsed(text)
+            recipe_read = recipe_or_none(text)
             if recipe_read is not None and recipe_read._replace(k=base.k) == base:
                 asked_at[recipe_read.k] = asked_as(rows, {("realistic", text, head.condition)})
         if not set(asked_at) - {0, base.k}:
@@ -352,7 +352,7 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Swee
         families: defaultdict[Recipe, dict[int, str]] = defaultdict(dict)
         rows_of_recipe = recipes_of(run.rows, Scenario.REALISTIC, head.condition)
         for text in rows_of_recipe:
-            recipe_read = parsed(text)
+            recipe_read = recipe_or_none(text)
             if recipe_read is not None and recipe_read.order.startswith("gold@"):
                 families[recipe_read._replace(order="gold@0")][
                     int(recipe_read.order.removeprefix("gold@"))
@@ -372,19 +372,19 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Swee
     return points
 
 
-def fewer_shown(data: ReportData, head: Headline) -> str:
+def note_on_fewer_distractors(data: ReportData, head: Headline) -> str:
     """How many headline questions show fewer distractors than their recipe says, as a sentence; "" for none."""
     parts = []
     for scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL):
-        recipe_read = parsed(head.recipes.get(scenario, ""))
+        recipe_read = recipe_or_none(head.recipes.get(scenario, ""))
         items_short, items_in_all = 0, 0
         for run in data.runs:
             asked_so = asked_as(
                 run.rows, {(scenario.value, head.recipes.get(scenario, ""), head.condition)}
             )
-            items_in_all += _items(run.rows, asked_so)
+            items_in_all += _count_items(run.rows, asked_so)
             items_short += (
-                _items(run.rows, asked_so & (run.rows.numbers("k_used") < recipe_read.k))
+                _count_items(run.rows, asked_so & (run.rows.numbers("k_used") < recipe_read.k))
                 if recipe_read is not None
                 else 0
             )
@@ -434,12 +434,12 @@ def grid_cells(data: ReportData, head: Headline) -> Grid:
     The cells of one system and gold use one set of samples: those with distractors of every modality asked. Otherwise
     the cells would compare samples that have images with samples that have none.
     """
-    base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
+    base = recipe_or_none(head.recipes.get(Scenario.REALISTIC, ""))
     families: Counter[Recipe] = Counter()
     texts_of_family: dict[tuple[int, Recipe], dict[tuple[str, str], str]] = defaultdict(dict)
     for number, run in enumerate(data.runs):
         for text, n in recipes_of(run.rows, Scenario.REALISTIC, head.condition).items():
-            recipe_read = parsed(text)
+            recipe_read = recipe_or_none(text)
             if (
                 recipe_read is not None
                 and recipe_read.gold != "any"
@@ -473,5 +473,5 @@ def grid_cells(data: ReportData, head: Headline) -> Grid:
             for side, place in places.items():
                 in_cell = place & np.isin(samples, shared_samples)
                 cells[run.name, gold, side] = cell(run, run.rows, in_cell)
-                short += _items(run.rows, in_cell & (used < chosen.k))
+                short += _count_items(run.rows, in_cell & (used < chosen.k))
     return Grid(cells, str(chosen), {k: n for k, n in left_out.items() if n}, short)

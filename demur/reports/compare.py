@@ -38,7 +38,7 @@ SEEN = 0.05
 """Difference for which the result states the number of pairs needed: 5 points."""
 
 
-def _flags(rows: Columns) -> dict[str, Flags]:
+def _flags_by_measure(rows: Columns) -> dict[str, Flags]:
     """Measure name -> bool [rows]: which rows count for it."""
     right = np.where(rows.should_deflect, rows.result == DEFLECTED, rows.result == CORRECT)
     return {
@@ -250,10 +250,10 @@ class _Side(NamedTuple):
     """bool: whether the representative row shows the right behaviour."""
 
 
-def _side(rows: Columns, key: Codes, shared: Codes) -> _Side:
+def _graded_side(rows: Columns, key: Codes, shared: Codes) -> _Side:
     compared = np.flatnonzero(rows.graded & np.isin(key, shared))
     items = gather(key, rows.graded & np.isin(key, shared))
-    flags = {name: hit[compared] for name, hit in _flags(rows).items()}
+    flags = {name: hit[compared] for name, hit in _flags_by_measure(rows).items()}
     representative = items.first
     if items.of is not None and items.n < len(compared):
         place = items.of * 3 + rows.result[compared]
@@ -271,7 +271,7 @@ def _side(rows: Columns, key: Codes, shared: Codes) -> _Side:
     )
 
 
-def _keys(first: Columns, second: Columns) -> tuple[Codes, Codes]:
+def _item_keys(first: Columns, second: Columns) -> tuple[Codes, Codes]:
     """int64 [rows] of each side: equal for the same context set under the same condition."""
     context_codes, condition_codes = (
         first.coded_with(second, "context"),
@@ -305,12 +305,12 @@ def compare(
     first_rows, second_rows = (
         run.rows if head is None else head.where(run.rows) for run in (first, second)
     )
-    keys = _keys(first_rows, second_rows)
+    keys = _item_keys(first_rows, second_rows)
     keys_asked = np.unique(keys[0]), np.unique(keys[1])
     shared = np.intersect1d(*keys_asked, assume_unique=True)
     first_side, second_side = (
-        _side(first_rows, keys[0], shared),
-        _side(second_rows, keys[1], shared),
+        _graded_side(first_rows, keys[0], shared),
+        _graded_side(second_rows, keys[1], shared),
     )
     _, in_first, in_second = np.intersect1d(
         first_side.key, second_side.key, assume_unique=True, return_indices=True
@@ -329,7 +329,9 @@ def compare(
             first_side.representative[in_first[in_scenario]],
             second_side.representative[in_second[in_scenario]],
         )
-        by_people, unused_here = _by_labels((first, second), (first_rows, second_rows), items)
+        by_people, unused_here = _corrected_differences(
+            (first, second), (first_rows, second_rows), items
+        )
         unused += unused_here
         for name in first_side.means:
             shares = (
@@ -345,7 +347,7 @@ def compare(
                 )
             raw.append(difference._replace(**by_people.get(name, {})))
     head = head or headline([first, second])
-    raw += _joint(
+    raw += _joint_difference(
         *(
             head.where(rows.where(np.isin(key, shared)))
             for rows, key in zip((first_rows, second_rows), keys, strict=True)
@@ -369,7 +371,7 @@ def compare(
         unjudged=len(shared) - len(in_first),
         graded_alone=(len(first_side.key) - len(in_first), len(second_side.key) - len(in_first)),
         differences=tuple(raw),
-        lost=_changed(
+        lost=_changed_items(
             first_rows,
             second_rows,
             pairs[0][is_lost],
@@ -378,7 +380,7 @@ def compare(
             most_items,
             wrong=1,
         ),
-        gained=_changed(
+        gained=_changed_items(
             first_rows,
             second_rows,
             pairs[0][is_gained],
@@ -387,7 +389,7 @@ def compare(
             most_items,
             wrong=0,
         ),
-        slices=_slices(
+        slices=_slices_by_part(
             first_rows,
             pairs[0],
             first_side.means[PRIMARY][in_first],
@@ -428,7 +430,7 @@ def _difference(where: Scenario | None, paired: Paired, spread: float) -> Differ
     )
 
 
-def _by_labels(
+def _corrected_differences(
     runs: tuple[Run, Run], rows: tuple[Columns, Columns], items: tuple[Codes, Codes]
 ) -> tuple[dict[str, dict[str, Any]], tuple[int, int]]:
     """Corrected differences of one scenario by their measure, where both runs have enough drawn labels.
@@ -522,7 +524,7 @@ def _judge_shift(
     return float(np.quantile(np.abs(gap - gap.mean()), 0.95))
 
 
-def _joint(first: Columns, second: Columns) -> list[Difference]:
+def _joint_difference(first: Columns, second: Columns) -> list[Difference]:
     """The difference of joint success over the questions that both handle in all their common scenarios.
 
     Args:
@@ -571,7 +573,7 @@ _GRAVITY = (
 )
 
 
-def _changed(
+def _changed_items(
     first_rows: Columns,
     second_rows: Columns,
     before: Codes,
@@ -610,8 +612,8 @@ def _changed(
                     row_before.scenario.value,
                     row_before.source,
                     sample.question_with_turns if sample else "",
-                    _word(row_before),
-                    _word(row_after),
+                    _outcome_word(row_before),
+                    _outcome_word(row_after),
                     row_before.answer,
                     row_after.answer,
                     sample.answers.display_form if sample else "",
@@ -620,7 +622,7 @@ def _changed(
     return tuple(changed)
 
 
-def _word(row: Row) -> str:
+def _outcome_word(row: Row) -> str:
     return {
         Outcome.CORRECT: "correct",
         Outcome.DEFLECTED: "deflected",
@@ -628,7 +630,9 @@ def _word(row: Row) -> str:
     }[row.outcome or Outcome.INCORRECT]
 
 
-def _slices(rows: Columns, place: Codes, first: Floats, second: Floats) -> tuple[Slice, ...]:
+def _slices_by_part(
+    rows: Columns, place: Codes, first: Floats, second: Floats
+) -> tuple[Slice, ...]:
     """Sources and topics by scenario, those with the largest net loss first; shares are means over repeats."""
     slices = []
     scenario = rows.coded("scenario")

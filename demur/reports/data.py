@@ -277,7 +277,7 @@ def read_rows(path: Path) -> Table:
     for batch in rows.to_batches(max_chunksize=4096):
         names = batch.schema.names
         for row in zip(
-            *map(_values, batch.columns), strict=True
+            *map(_column_values, batch.columns), strict=True
         ):  # a third of the time of batch.to_pylist()
             number += 1
             values = dict(zip(names, row, strict=True))
@@ -293,7 +293,7 @@ def read_rows(path: Path) -> Table:
     return Table(rows)
 
 
-def _values(column: Any) -> list[Any]:
+def _column_values(column: Any) -> list[Any]:
     """The values of a pyarrow array; texts by way of numpy, which is faster than one scalar after another."""
     import pyarrow as pa
 
@@ -398,7 +398,10 @@ def read_run(
         usage=usage if usage["responses"] else {},
         labels=labels,
         credit=credit,
-        judge_code=str((_origin(verdicts_path) if verdicts else manifest).get("judge_code") or ""),
+        judge_code=str(
+            (_provenance_of_verdicts(verdicts_path) if verdicts else manifest).get("judge_code")
+            or ""
+        ),
     )
 
 
@@ -411,7 +414,7 @@ def verdicts_file(run: Path, name: str = "") -> Path:
     return run / VERDICTS / f"{name}.jsonl" if name else run / "verdicts.jsonl"
 
 
-def _origin(verdicts: Path) -> dict[str, Any]:
+def _provenance_of_verdicts(verdicts: Path) -> dict[str, Any]:
     """What stands beside the verdicts of a further judge on where they are from; {} without it."""
     file = verdicts.with_suffix(".json")
     about = read_json(file) if file.is_file() else {}
@@ -447,7 +450,7 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
         names = ", ".join(verdict_names(run)) or "none"
         cure = f"known names: {names}; or grade: demur judge run RUN --judge J"
         raise UsageError(f"no verdicts named {verdicts!r}", item=run, cure=cure)
-    origin = _origin(file)
+    origin = _provenance_of_verdicts(file)
     responses_digest = read_json(run / "manifest.json").get("files", {}).get("responses.jsonl", "")
     if origin.get("responses", responses_digest) != responses_digest:
         cure = "grade the run again: demur judge run RUN --judge J"

@@ -64,10 +64,12 @@ def _rate_text(name: str, m: Measure) -> str:
         if count
     )
     corrected = "" if m.corrected is None else f" ({100 * m.corrected:.1f})"
-    return f"{name} {_percent(m.value)}{corrected}{interval}, n = {m.n}{_repeats(m)}{uncounted}"
+    return (
+        f"{name} {_percent(m.value)}{corrected}{interval}, n = {m.n}{_repeats_text(m)}{uncounted}"
+    )
 
 
-def _repeats(m: Measure) -> str:
+def _repeats_text(m: Measure) -> str:
     return f" ({m.repeats:,} repeats)" if m.repeats else ""
 
 
@@ -107,7 +109,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     for number, row in enumerate(rows):
         y = top + row_height * number
         away = row.accuracy.unjudged + row.accuracy.failed
-        tail = f"n = {row.accuracy.n:,}{_repeats(row.accuracy)}" + (
+        tail = f"n = {row.accuracy.n:,}{_repeats_text(row.accuracy)}" + (
             f" + {away:,} in no rate" if away else ""
         )
         out.append(svg.text(0, y + 12, svg.fit(row.label, WIDTH - svg.breadth(tail, 11) - 10)))
@@ -141,9 +143,9 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
             out.append(
                 svg.outcome(name, f'x="{num(key_x)}" y="{num(key_y)}" width="9" height="9"', key)
             )
-            moved = "" if measure.corrected is None else f" ({_whole(measure.corrected)})"
+            moved = "" if measure.corrected is None else f" ({_whole_percent(measure.corrected)})"
             ends = (
-                f" [{_whole(measure.low)}, {_whole(measure.high)}]"
+                f" [{_whole_percent(measure.low)}, {_whole_percent(measure.high)}]"
                 if measure.low is not None
                 else ""
             )
@@ -169,7 +171,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     return Panel(title, "".join(out), height, alt=f"{title}. {alt}")
 
 
-def _whole(value: float | None) -> str:
+def _whole_percent(value: float | None) -> str:
     return f"{100 * (value or 0.0):.0f}"
 
 
@@ -273,7 +275,7 @@ def curves(
         )
     )
     for curve in series:
-        for run in _runs(curve.points):
+        for run in _unbroken_pieces(curve.points):
             band = [p for p in run if p.low is not None and p.high is not None]
             if len(band) > 1:
                 upper = [at(p.x, p.high) for p in band]
@@ -315,7 +317,7 @@ FADED = ' opacity=".38"'
 """Opacity of grey marks: light enough to recede, dark enough to read in print."""
 
 
-def _runs(points: Sequence[Point]) -> list[list[Point]]:
+def _unbroken_pieces(points: Sequence[Point]) -> list[list[Point]]:
     """The points, split at gaps."""
     runs: list[list[Point]] = [[]]
     for p in points:
@@ -329,7 +331,7 @@ def _runs(points: Sequence[Point]) -> list[list[Point]]:
 def _strokes(points: Sequence[Point]) -> list[tuple[bool, list[Point]]]:
     """The lines of a curve: (grey, points); a piece is grey where either of its ends is."""
     strokes: list[tuple[bool, list[Point]]] = []
-    for run in _runs(points):
+    for run in _unbroken_pieces(points):
         for number, (start, end) in enumerate(pairwise(run)):
             faint = start.faint or end.faint
             if number and strokes[-1][0] == faint:

@@ -362,14 +362,14 @@ def plan(
     checks = []
     for limit in limits:
         if limit.scenario is not None and limit.scenario not in n:
-            raise _not_asked(limit, n)
+            raise _not_asked_error(limit, n)
         most_questions = (
             n[limit.scenario] if limit.scenario is not None else min(n.values(), default=0)
         )
         if limit.rate == "declined" and limit.scenario and limit.scenario.should == "answer":
             most_questions = min(most_questions, unanswerable)
             if not unanswerable:
-                raise _nothing_to_decline(limit)
+                raise _nothing_to_decline_error(limit)
         if _can_be_met(limit, most_questions, level, judge):
             continue
         numbers_of_questions = range(most_questions, MOST_NEEDED)
@@ -446,7 +446,7 @@ def _can_be_met(limit: Limit, n: int, level: float, judge: str) -> bool:
     return _state_between(limit, low, high) == "pass"
 
 
-def _not_asked(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
+def _not_asked_error(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
     return UsageError(
         "a limit on a scenario that is not asked",
         item=str(limit),
@@ -454,7 +454,7 @@ def _not_asked(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
     )
 
 
-def _nothing_to_decline(limit: Limit) -> UsageError:
+def _nothing_to_decline_error(limit: Limit) -> UsageError:
     return UsageError(
         "a limit on declining where every question has its answer at hand",
         item=str(limit),
@@ -462,7 +462,7 @@ def _nothing_to_decline(limit: Limit) -> UsageError:
     )
 
 
-def differences(run: Run, baseline: Run) -> list[str]:
+def aspects_that_differ(run: Run, baseline: Run) -> list[str]:
     """The keys of `SAME` in which two runs differ."""
     return [key for key in SAME if run.manifest.get(key) != baseline.manifest.get(key)]
 
@@ -503,7 +503,7 @@ def gate(
     baseline_run = None
     if baseline is not None:
         baseline_run = data.runs[1]
-        if aspects_unlike := differences(data.runs[0], baseline_run):
+        if aspects_unlike := aspects_that_differ(data.runs[0], baseline_run):
             raise UsageError(
                 f"the baseline differs in {', '.join(aspects_unlike)}",
                 item=str(baseline),
@@ -557,13 +557,13 @@ def _check(limit: Limit, run: Run, rows: Rows, level: float) -> Check:
     if limit.scenario is None:
         return decide(limit, _joint_reading(limit, rows, scenarios, level), level)
     if limit.scenario not in scenarios:
-        raise _not_asked(limit, scenarios)
+        raise _not_asked_error(limit, scenarios)
     in_scenario = rows.is_in("scenario", [limit.scenario.value])
     rate = limit.rate
     if rate == "declined":
         in_scenario, rate = in_scenario & rows.should_deflect, "deflection"
         if not in_scenario.any():
-            raise _nothing_to_decline(limit)
+            raise _nothing_to_decline_error(limit)
     rates, labels, corrected = labelled_rates(run, rows, in_scenario, level)
     if corrected:
         return decide(limit, Reading(getattr(rates, rate), labels=labels, corrected=True), level)

@@ -99,7 +99,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
     css = folder.joinpath("report.css").read_text(encoding="utf-8")
     js = folder.joinpath("report.js").read_text(encoding="utf-8")
     head = headline(data.runs)
-    comparisons = _compared(data, head)
+    comparisons = _compare_pairs(data, head)
     sections = [
         ("overview", "Results", _overview(data, head)),
         ("behaviour", "Right behaviour", _behaviour(data, head)),
@@ -176,7 +176,7 @@ def _header(
         f"<h1>{text(title)}</h1>"
         '<p class="lede">Where each system answers, deflects, or makes things up, under controlled evidence.</p>'
         f'<dl class="facts">{"".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in facts)}</dl>'
-        f"{_answer(data, head, comparisons)}{box}"
+        f"{_answer_first_table(data, head, comparisons)}{box}"
     )
 
 
@@ -188,13 +188,15 @@ def _overview(data: ReportData, head: Headline) -> str:
         "The share of the answers (n) that were right (accuracy), declined to answer (deflection), or were wrong "
         "(hallucination), each with its 95 % interval. Gold evidence holds the answer; distractors look similar but "
         "do not.",
-        _legend(panels),
+        _legend_html(panels),
         panels_html(panels[:-1], "two"),
         table_html(results_table(data, head)),
     )
 
 
-def _answer(data: ReportData, head: Headline, comparisons: Sequence[compare.Comparison]) -> str:
+def _answer_first_table(
+    data: ReportData, head: Headline, comparisons: Sequence[compare.Comparison]
+) -> str:
     """What is right in each scenario, what is made up, joint success, and who is better by how much.
 
     Nothing for more than six systems. What makes a figure doubtful (failed answers, a part of the samples) stands beside
@@ -218,32 +220,32 @@ def _answer(data: ReportData, head: Headline, comparisons: Sequence[compare.Comp
     heads = "".join(f'<th class="l" scope="col">{title}</th>' for title in titles)
     body = ""
     for run in data.runs:
-        body += f"<tr>{_name(data.starred(run), run.part(len(data.samples)))}"
+        body += f"<tr>{_name_cell(data.starred(run), run.part(len(data.samples)))}"
         for scenario, should in columns_asked:
             cell = cells.get((run.name, scenario, should))
-            body += _answered("not asked") if cell is None else _looked_at(cell, should)
+            body += _answer_cell("not asked") if cell is None else _cell_of_rates(cell, should)
         if joint_rates:
             joint_rate = joint_rates.get(run.name)
             left_out = (
                 f", {joint_rate.failed:,} left out" if joint_rate and joint_rate.failed else ""
             )
             body += (
-                _answered(
+                _answer_cell(
                     cell_text(joint_rate, _INTERVAL), f"n = {joint_rate.n:,} questions{left_out}"
                 )
                 if joint_rate
-                else _answered("not asked")
+                else _answer_cell("not asked")
             )
         body += "</tr>"
     for number, pair in enumerate(comparisons):
-        body += f"<tr{' class=rule' if not number else ''}>{_name(f'{pair.second} against {pair.first}')}"
+        body += f"<tr{' class=rule' if not number else ''}>{_name_cell(f'{pair.second} against {pair.first}')}"
         difference_of = {d.scenario: d for d in pair.differences if d.measure == compare.PRIMARY}
         differences = [difference_of.get(scenario) for scenario, _ in columns_asked]
         for d in [*differences, *([pair.joint] if joint_rates else [])]:
             body += (
-                _answered(d.cell_text, d.verdict, f"n = {d.n:,} pairs")
+                _answer_cell(d.cell_text, d.verdict, f"n = {d.n:,} pairs")
                 if d
-                else _answered("no pairs")
+                else _answer_cell("no pairs")
             )
         body += "</tr>"
     caption = "What is right, by scenario, in per cent of the answers (n), with 95 % intervals"
@@ -258,7 +260,7 @@ def _answer(data: ReportData, head: Headline, comparisons: Sequence[compare.Comp
 _INTERVAL = Column("", interval=True)
 
 
-def _looked_at(cell: Rates, should: Should) -> str:
+def _cell_of_rates(cell: Rates, should: Should) -> str:
     """The rates to look at in one scenario: the first large, the others and n below it."""
     first, *others = looked_at(cell, should)
     texts = [
@@ -268,7 +270,7 @@ def _looked_at(cell: Rates, should: Should) -> str:
     lost = ""
     if first.failed and first.bounds is not None:
         lost = f", {first.failed:,} failed: at worst {100 * first.bounds[0]:.1f}"
-    return _answered(
+    return _answer_cell(
         cell_text(first, _INTERVAL),
         *texts,
         f"n = {first.n:,}{lost}",
@@ -276,11 +278,11 @@ def _looked_at(cell: Rates, should: Should) -> str:
     )
 
 
-def _name(name: str, part: str = "") -> str:
+def _name_cell(name: str, part: str = "") -> str:
     return f'<th class="l" scope="row">{text(name)}<small>{text(part)}</small></th>'
 
 
-def _answered(rate: str, *about: str, doubtful: bool = False) -> str:
+def _answer_cell(rate: str, *about: str, doubtful: bool = False) -> str:
     mark = ' class="doubtful"' if doubtful else ""
     lines = "".join(f"<small{mark}>{text(line)}</small>" for line in about)
     return f'<td class="l">{with_interval(rate)}{lines}</td>'
@@ -334,11 +336,11 @@ def _curves(
     notes = "".join(f'<p class="why">{text(note)}</p>' for note in partial)
     folded = more("Numbers of the curves", table_html(numbers))
     return section(
-        key, title, why, notes, _legend(panels), panels_html(panels[:-1], "three"), folded
+        key, title, why, notes, _legend_html(panels), panels_html(panels[:-1], "three"), folded
     )
 
 
-def _legend(panels: Sequence[Panel]) -> str:
+def _legend_html(panels: Sequence[Panel]) -> str:
     return f'<div class="legend">{panels[-1].svg()}</div>'
 
 
@@ -347,7 +349,7 @@ def _strictness(data: ReportData, head: Headline) -> str:
     if not cells:
         return ""
     systems = [run.name for run in data.runs if any(k[0] == run.name for k in cells)]
-    labels = [paper_tables.marked(run) for run in data.runs if run.name in systems]
+    labels = [paper_tables.name_with_dagger(run) for run in data.runs if run.name in systems]
     levels = [level for level in STRICTNESS if any(k[1] == level for k in cells)]
     maps = []
     for scenario in SCENARIOS:
@@ -438,7 +440,7 @@ def _confidence(data: ReportData, head: Headline) -> str:
         "Confidence",
         "When only the most confident answers are kept: the share of wrong ones among them (risk) against the share "
         "kept (coverage). With a useful confidence the curve rises late.",
-        _legend(panels),
+        _legend_html(panels),
         panels_html(panels[:-1]),
         table_html(right.risk_table(data, head)),
     )
@@ -461,7 +463,7 @@ def _labels(data: ReportData) -> str:
     return section("labels", "Labels of people", about, table_html(replace(table, notes=notes)))
 
 
-def _compared(data: ReportData, head: Headline) -> list[compare.Comparison]:
+def _compare_pairs(data: ReportData, head: Headline) -> list[compare.Comparison]:
     """Up to six systems against the one with most graded answers: one tried on a few samples is no reference."""
     graded = [int(head.where(run.rows).graded.sum()) for run in data.runs]
     first = data.runs[graded.index(max(graded))]
@@ -485,7 +487,7 @@ def _compare(data: ReportData, compared: Sequence[compare.Comparison]) -> str:
             + table_html(
                 replace(compare_tables.slices_table(comparison), name=f"regressions-{number}")
             )
-            + _changed(comparison, data.samples_shown)
+            + _changed_table(comparison, data.samples_shown)
         )
         title = f"{comparison.second} against {comparison.first}"
         parts.append(
@@ -502,7 +504,7 @@ def _compare(data: ReportData, compared: Sequence[compare.Comparison]) -> str:
     )
 
 
-def _changed(comparison: compare.Comparison, samples_shown: frozenset[str] | None) -> str:
+def _changed_table(comparison: compare.Comparison, samples_shown: frozenset[str] | None) -> str:
     """The questions that the second system lost, each linked to the sample browser where that shows it.
 
     The id, accepted answer and picture (which the page's script inserts) distinguish questions of equal words.

@@ -42,9 +42,9 @@ class JudgeBench(NamedTuple):
         parts = tuple(
             (
                 row.part,
-                _text(row.agreement),
-                _text(row.accuracy),
-                _text(row.accuracy_of_people),
+                _share_text(row.agreement),
+                _share_text(row.accuracy),
+                _share_text(row.accuracy_of_people),
                 "-" if row.calibration_error is None else f"{row.calibration_error:.3f}",
                 row.without,
             )
@@ -54,8 +54,8 @@ class JudgeBench(NamedTuple):
             (
                 row.part,
                 label,
-                _text(row.precision.get(label)),
-                _text(row.recall.get(label)),
+                _share_text(row.precision.get(label)),
+                _share_text(row.recall.get(label)),
             )
             for row in self.rows
             for label in {**row.precision, **row.recall}
@@ -94,7 +94,7 @@ def measure_judge(
     return JudgeBench(judge.id, items, verdicts, bench(items, verdicts), path is None)
 
 
-def _text(share: Share | None) -> str:
+def _share_text(share: Share | None) -> str:
     if share is None or share.value is None or share.ends is None:
         return "-"
     return f"{share.value:.3f} [{share.ends[0]:.3f}, {share.ends[1]:.3f}] of {share.n:,}"

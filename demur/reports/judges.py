@@ -98,7 +98,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> JudgeC
     models: dict[str, str] = {}
     names: dict[str, None] = {}
     for run in data.runs:
-        columns, repeats = _verdicts(run, models, names)
+        columns, repeats = _outcomes_by_judge(run, models, names)
         for row in run.rows:
             if row.status.value == "failed":
                 continue
@@ -148,7 +148,7 @@ _Column = dict[str, str]
 """Ask -> outcome."""
 
 
-def _verdicts(
+def _outcomes_by_judge(
     run: Run, models: dict[str, str], names: dict[str, None]
 ) -> tuple[dict[str, _Column], list[tuple[str, _Column]]]:
     """The columns of a run's judges, and those of their repeats (``NAME@2``)."""

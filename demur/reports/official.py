@@ -47,7 +47,7 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     rows: list[tuple[Cell, ...]] = []
     without: set[str] = set()
     for run in data.runs:
-        rows += _rows(run, data.samples, chosen, without)
+        rows += _scored_rows(run, data.samples, chosen, without)
     notes = [
         "Scores by the sources' own rules, which do not know deflections: one scores like a wrong answer."
     ]
@@ -152,7 +152,7 @@ def labels_table(data: ReportData) -> Table:
     return without_zeros(table, "Unjudged", "Failed")
 
 
-def _rows(
+def _scored_rows(
     run: Run, samples: Mapping[str, Sample], chosen: str, sources_without: set[str]
 ) -> list[tuple[Cell, ...]]:
     """One line per source, metric, recipe and condition; answers are scored one at a time, and none is kept."""

@@ -21,12 +21,12 @@ from demur.reports.cells import (
     SCENARIOS,
     Grid,
     Headline,
-    asking_back,
-    fewer_shown,
     grid_cells,
     headline,
     main_cells,
+    note_on_fewer_distractors,
     part_cells,
+    shares_asking_back,
     strictness_cells,
 )
 from demur.reports.data import ReportData, Run
@@ -158,7 +158,7 @@ def table3(data: ReportData) -> Table:
 
 def table4(data: ReportData, head: Headline) -> Table:
     """System x scenario: accuracy, deflection, hallucination; open and closed weights in sections, where both occur."""
-    cells, ask_back_shares = main_cells(data, head), asking_back(data, head)
+    cells, ask_back_shares = main_cells(data, head), shares_asking_back(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     section = sections(data)
     title = "Weights" if set(section.values()) <= {OPEN, CLOSED, OTHER} else "Group"
@@ -177,7 +177,7 @@ def table4(data: ReportData, head: Headline) -> Table:
         rows.append(tuple(line))
     notes = [
         head.note(),
-        *filter(None, [fewer_shown(data, head)]),
+        *filter(None, [note_on_fewer_distractors(data, head)]),
         *notes_under(data.runs, cells.values(), methods=False),
         *data.star_note,
     ]
@@ -269,7 +269,7 @@ def _strictness(
         )
     rows = [
         (
-            marked(run),
+            name_with_dagger(run),
             level.capitalize(),
             *(cell for s in scenarios_shown for cell in cells_of(cells.get((run.name, level, s)))),
         )
@@ -290,7 +290,7 @@ def _strictness(
 BLIND = "\u2020 does not see the prompt: its rows repeat the same questions, and say nothing about strictness."
 
 
-def marked(run: Run) -> str:
+def name_with_dagger(run: Run) -> str:
     """A system's name for a comparison of prompts, with a dagger where it sees none."""
     return run.name + ("\u2020" if run.blind else "")
 

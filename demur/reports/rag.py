@@ -88,7 +88,7 @@ def _with_and_without_suffixes(identifier: str) -> Iterator[str]:
         yield (identifier := shorter)
 
 
-def matched(
+def match_of(
     identifier: str, text: str, sample: Sample, corpus: Collection[str]
 ) -> Literal["gold", "document", ""]:
     """Whether a retrieved or cited piece is gold of a sample, or known to be from the gold's document only.
@@ -104,7 +104,7 @@ def matched(
         return "gold"
     bases = set(_with_and_without_suffixes(identifier))
     of_document = bool(bases & {n for e in sample.gold for n in (e.document, e.page)})
-    sibling = of_document and _numbered(identifier) in map(_numbered, ids)
+    sibling = of_document and _mask_numbers(identifier) in map(_mask_numbers, ids)
     if identifier in corpus or sibling:  # a release holds only some passages of its documents
         return ""
     if text and any(same_text(text, e.text, SAME) for e in sample.gold if e.text):
@@ -114,7 +114,7 @@ def matched(
     return "document" if of_document else ""
 
 
-def _numbered(identifier: str) -> str:
+def _mask_numbers(identifier: str) -> str:
     return re.sub(r"\d+", "0", identifier)
 
 
@@ -126,7 +126,7 @@ def retrieval_of(
         return "not recorded"
     if not response.retrieved:
         return "nothing retrieved"
-    matches = {matched(piece.id, piece.text, sample, corpus) for piece in response.retrieved}
+    matches = {match_of(piece.id, piece.text, sample, corpus) for piece in response.retrieved}
     if "gold" in matches:
         return "gold retrieved"
     return DOCUMENT if "document" in matches else "gold not retrieved"
@@ -136,7 +136,7 @@ def citation_of(response: Response, sample: Sample, corpus: Collection[str]) -> 
     """The best that the answer cites: gold, its document, a distractor of the sample, unknown; "" for nothing."""
     if not response.citations:
         return ""
-    matches = {matched(citation, "", sample, corpus) for citation in response.citations}
+    matches = {match_of(citation, "", sample, corpus) for citation in response.citations}
     if best := next((match for match in ("gold", "document") if match in matches), ""):
         return best
     cited_names = {
@@ -206,7 +206,7 @@ OUTCOMES = {
 }
 
 
-def _rate(name: str, graded: Sequence[Question], *results: str) -> Measure:
+def _share_of_graded(name: str, graded: Sequence[Question], *results: str) -> Measure:
     """The share of graded answers with one of these results; its interval holds sampling and the judge's error."""
     measure = share_of(name, sum(question.result in results for question in graded), len(graded))
     method_codes = [
@@ -220,7 +220,7 @@ def _rate(name: str, graded: Sequence[Question], *results: str) -> Measure:
     return with_judge_error(measure, shifts, 0.95)
 
 
-def _by_run(questions: Iterable[Question]) -> dict[str, list[Question]]:
+def _questions_by_run(questions: Iterable[Question]) -> dict[str, list[Question]]:
     questions_of_run: dict[str, list[Question]] = {}
     for question in questions:
         questions_of_run.setdefault(question.run, []).append(question)
@@ -254,7 +254,7 @@ def retrieval_table(
             (
                 *key,
                 sum(results.values()),
-                *(_rate(o, graded, o) for o in OUTCOMES),
+                *(_share_of_graded(o, graded, o) for o in OUTCOMES),
                 results[Status.UNJUDGED.value],
                 results[Status.FAILED.value],
             )
@@ -302,7 +302,7 @@ def faults_table(questions: Sequence[Question]) -> Table:
         *numbers("Citing", "Asks back"),
     )
     rows: list[tuple[Cell, ...]] = []
-    for run_name, run_questions in _by_run(questions).items():
+    for run_name, run_questions in _questions_by_run(questions).items():
         graded = [question for question in run_questions if question.result in OUTCOMES]
         recorded = [question for question in graded if question.retrieval != "not recorded"]
         retrievable = [question for question in run_questions if _gold_was_there(question)]
@@ -320,8 +320,8 @@ def faults_table(questions: Sequence[Question]) -> Table:
                     share_of(state, retrievals[state], len(retrievable))
                     for state in ANSWERABLE[: 1 + documents]
                 ),
-                _rate("deflected although retrieved", with_gold, "deflected"),
-                _rate("answered without gold", without_gold, "correct", "incorrect"),
+                _share_of_graded("deflected although retrieved", with_gold, "deflected"),
+                _share_of_graded("answered without gold", without_gold, "correct", "incorrect"),
                 *(
                     share_of(citation, citations[citation], len(citing))
                     for citation in citation_titles
@@ -380,7 +380,7 @@ def latency_table(questions: Sequence[Question]) -> Table:
         *texts("Most common failure", wraps=True),
     )
     rows: list[tuple[Cell, ...]] = []
-    for run_name, run_questions in _by_run(questions).items():
+    for run_name, run_questions in _questions_by_run(questions).items():
         answered = [question for question in run_questions if not question.response.error]
         errors = Counter(
             re.sub(r"\d+", "N", question.response.error)[:80]
@@ -433,7 +433,7 @@ def _percentiles(seconds: Sequence[float]) -> tuple[float | None, float | None]:
 def diagnosis(questions: Sequence[Question]) -> list[str]:
     """The main fault of each system in a sentence, where its figures are clear."""
     lines = []
-    for run_name, run_questions in _by_run(questions).items():
+    for run_name, run_questions in _questions_by_run(questions).items():
         lines += _deployment_notes(
             run_name, [question.timing for question in run_questions if question.timing is not None]
         )

@@ -14,11 +14,11 @@ from demur.reports.cells import (
     SCENARIOS,
     Headline,
     Should,
-    asking_back,
-    fewer_shown,
     headline,
     joint_cells,
     main_cells,
+    note_on_fewer_distractors,
+    shares_asking_back,
     should_cells,
 )
 from demur.reports.cells import (
@@ -80,7 +80,7 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
     Fits 80 columns, and 60 with one system. Joint success has a table of its own, where systems were asked the same
     questions in several scenarios.
     """
-    cells, ask_back_shares = should_cells(data, head), asking_back(data, head)
+    cells, ask_back_shares = should_cells(data, head), shares_asking_back(data, head)
     tables = []
     for should, columns in LOOKED_AT.items():
         cells_shown = [
@@ -131,7 +131,7 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
     if joint := joint_table(data, head):
         tables.append(joint)
     notes = (*notes_under(data.runs, cells.values(), methods=False), head.note())
-    notes += (*filter(None, [fewer_shown(data, head)]), *data.star_note)
+    notes += (*filter(None, [note_on_fewer_distractors(data, head)]), *data.star_note)
     tables[-1] = replace(tables[-1], notes=(*tables[-1].notes, *notes))
     return tables
 
@@ -167,7 +167,7 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
         head: the recipes and the prompt that count.
         all_recipes: a line for each recipe and prompt of the runs instead.
     """
-    ask_back_shares = asking_back(data, head) if not all_recipes else {}
+    ask_back_shares = shares_asking_back(data, head) if not all_recipes else {}
     lines = []
     for run in data.runs:
         rows = run.rows if all_recipes else head.where(run.rows)
@@ -200,7 +200,7 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
     notes = (
         *([] if all_recipes else [head.note()]),
         *([ASKED_BACK] if ask_back_shares else []),
-        *filter(None, [fewer_shown(data, head)]),
+        *filter(None, [note_on_fewer_distractors(data, head)]),
         *notes_under(data.runs, [rates for *_, rates in lines]),
         *data.star_note,
     )
@@ -261,7 +261,7 @@ def summarised(data: ReportData) -> dict[str, Any]:
         fill), ``funnel``, ``caveats``.
     """
     head = headline(data.runs)
-    cells, ask_back_shares = main_cells(data, head), asking_back(data, head)
+    cells, ask_back_shares = main_cells(data, head), shares_asking_back(data, head)
     joint_shares = joint_cells(data, head)
     results = []
     for scenario in SCENARIOS:

@@ -25,8 +25,8 @@ from demur.reports.gate import (
     Limit,
     Reading,
     _questions_needed,
+    aspects_that_differ,
     decide,
-    differences,
     gate,
     gate_of_runs,
     limits,
@@ -149,8 +149,8 @@ def of(hits: int, n: int, **counts) -> Reading:
 def test_every_thing_that_must_be_the_same_is_looked_at(key):
     one, other = ({name: name for name in SAME} | {key: value} for value in ("a", "b"))
     runs = [Run("r", Path("r"), manifest, ()) for manifest in (one, other, one)]
-    assert differences(runs[0], runs[1]) == [key]
-    assert differences(runs[0], runs[2]) == []
+    assert aspects_that_differ(runs[0], runs[1]) == [key]
+    assert aspects_that_differ(runs[0], runs[2]) == []
 
 
 @pytest.mark.parametrize(
