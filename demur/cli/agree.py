@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import settings, share
+from demur.cli._arguments import add_shared, values_of_pairs
 from demur.cli._output import print_json, print_tables, say
 
 
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="check published figures; exit 1 if they are impossible: agreement=0.911 kappa=0.9 n=100 labels=3 "
         "first=0.6,0.3,0.1 second=0.5,0.3,0.2",
     )
-    share(
+    add_shared(
         parser, "--seed", "--form", "--json", seed="seed of the resampling (default: %(default)s)"
     )
 
@@ -59,7 +59,7 @@ def _impossible(pairs: list[str]) -> list[str]:
     from demur.core.errors import UsageError
     from demur.judge.measures.agreement import Stated, impossible
 
-    values = settings(pairs, "NAME=VALUE")
+    values = values_of_pairs(pairs, "NAME=VALUE")
     if len(values) < len(pairs):
         keys = [pair.partition("=")[0] for pair in pairs]
         raise UsageError(

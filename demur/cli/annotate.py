@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from demur.cli._arguments import job, share
+from demur.cli._arguments import add_shared, job
 from demur.cli._output import note, print_json, say
 from demur.core.text import command
 
@@ -62,12 +62,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     page.add_argument(
         "--repeats",
-        type=_share,
+        type=_share_of_repeats,
         default=0.05,
         metavar="SHARE",
         help="share of hidden repeats (default: %(default)s)",
     )
-    share(page, "--seed", "--release")
+    add_shared(page, "--seed", "--release")
     page.add_argument(
         "--port",
         type=int,
@@ -96,11 +96,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     draw = job(
         verbs, "draw", "write a blind sheet of random responses, equally many from each scenario"
     )
-    share(draw, "runs")
+    add_shared(draw, "runs")
     draw.add_argument(
         "-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)"
     )
-    share(draw, "--seed")
+    add_shared(draw, "--seed")
     draw.add_argument(
         "-o",
         "--out",
@@ -109,7 +109,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="sheet: .csv or .jsonl; its key and images go beside it (default: %(default)s)",
     )
-    share(draw, "--release")
+    add_shared(draw, "--release")
     take = job(
         verbs,
         "take",
@@ -121,10 +121,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="task folder, or a sheet whose column 'label' holds correct, incorrect, deflected or cannot_tell",
     )
     for sub in (page, into, draw, take):
-        share(sub, "--json")
+        add_shared(sub, "--json")
 
 
-def _share(text: str) -> float:
+def _share_of_repeats(text: str) -> float:
     try:
         share = float(text)
     except ValueError:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from demur.cli._arguments import TRUST, budget_of, money, share
+from demur.cli._arguments import TRUST, add_money_arguments, add_shared, budget_of
 from demur.cli._output import note, print_json, say, show, show_funnel, words
 from demur.core.errors import UsageError
 from demur.core.text import command
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", type=Path, help="recipe.yaml (docs/recipe.md explains every key)")
-    common(parser)
+    add_common_arguments(parser)
     parser.add_argument(
         "--learn-from",
         type=Path,
@@ -35,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def common(parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VERSION") -> None:
+def add_common_arguments(
+    parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VERSION"
+) -> None:
     """Arguments that `demur build` and `demur rebuild` share; ``default`` is the build folder's."""
     parser.add_argument(
         "--out",
@@ -54,8 +56,8 @@ def common(parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VE
         action="store_true",
         help="keep every endpoint busy, for a few per cent more calls; the release stays the same",
     )
-    share(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
-    money(parser, "print calls, cost and time by stage and gating model")
+    add_shared(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
+    add_money_arguments(parser, "print calls, cost and time by stage and gating model")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -203,7 +205,7 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
         print_json(plan.model_dump(mode="json") | {"total": totals})
         return
 
-    def money(value: float | None) -> str:
+    def add_money_arguments(value: float | None) -> str:
         return "unknown" if value is None else f"${value:,.2f}"
 
     columns = (
@@ -219,13 +221,15 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
             line.rate,
             line.rate_from,
             *(getattr(line, count) for count in counts),
-            money(line.money_expected),
-            money(line.money_at_most),
+            add_money_arguments(line.money_expected),
+            add_money_arguments(line.money_at_most),
         )
         for line in plan.lines
     ]
     paid = plan.dollars("money_expected"), plan.dollars("money_at_most")
-    rows.append(("total", "", None, "", *(plan.total(c) for c in counts), *map(money, paid)))
+    rows.append(
+        ("total", "", None, "", *(plan.total(c) for c in counts), *map(add_money_arguments, paid))
+    )
     caption = f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models"
     show(Table("plan", caption, columns, tuple(rows), frozenset({len(plan.lines)})))
     basis = (
@@ -234,7 +238,9 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
         else "interval, see the note"
     )
     cost = (
-        "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
+        ""
+        if plan.money is None
+        else f"; to pay {add_money_arguments(plan.money[0])} to {add_money_arguments(plan.money[1])}"
     )
     lines = [f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({basis})"]
     if seconds is not None:

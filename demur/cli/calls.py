@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import budget_of, job, money, positive, share
+from demur.cli._arguments import add_money_arguments, add_shared, budget_of, job, positive
 from demur.cli._output import note, print_json, say, show
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ask.add_argument(
         "--image", type=Path, action="append", default=[], help="image; may be given several times"
     )
-    share(ask, "--ledger", ledger="store the reply here, and reuse it when it is already here")
+    add_shared(ask, "--ledger", ledger="store the reply here, and reuse it when it is already here")
     ask.add_argument(
         "--repeat", type=positive, default=1, metavar="N", help="independent replies (default: 1)"
     )
@@ -54,8 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="longest answer, in tokens (default: %(default)s)",
     )
-    share(ask, "--json", json="print the responses as JSON lines")
-    money(ask)
+    add_shared(ask, "--json", json="print the responses as JSON lines")
+    add_money_arguments(ask)
 
     ledger_help = "ledger: calls.sqlite in the folder of a run or build"
     stats = job(jobs, "stats", "replies, retries, tokens, cost and faults per model")
@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "into", type=Path, help="ledger that receives the replies; created if needed"
     )
     for parser_of_job in (stats, gc, recover):
-        share(parser_of_job, "--json")
+        add_shared(parser_of_job, "--json")
 
 
 def run(args: argparse.Namespace) -> int:

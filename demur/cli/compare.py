@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import share
+from demur.cli._arguments import add_shared
 from demur.cli._output import print_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", type=Path, metavar="A", help="run to compare with")
     parser.add_argument("second", type=Path, metavar="B", help="run that may be better or worse")
-    share(parser, "--release")
+    add_shared(parser, "--release")
     parser.add_argument(
         "--every",
         action="store_true",
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="say how many pairs it takes to detect a difference of this many points (default: 5)",
     )
-    share(parser, "--json", json="print everything as JSON")
+    add_shared(parser, "--json", json="print everything as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

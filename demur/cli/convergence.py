@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import TRUST, budget_of, money, share
+from demur.cli._arguments import TRUST, add_money_arguments, add_shared, budget_of
 from demur.cli._output import print_json, say, show
 
 
@@ -37,8 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="converged when each further gating model removes less than this share of what is left "
         "(default: %(default)s)",
     )
-    share(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
-    money(parser)
+    add_shared(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
+    add_money_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import TRUST, job, share
+from demur.cli._arguments import TRUST, add_shared, job
 from demur.cli._output import note, print_json, say
 from demur.core.text import command
 
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CORPUS",
         help="add your own documents (a corpus as 'demur index build' reads it)",
     )
-    share(export, *TRUST, "--json", json="print the counts as JSON")
+    add_shared(export, *TRUST, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import positive, share
+from demur.cli._arguments import add_shared, positive
 from demur.cli._output import note, print_json, say
 
 
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan", action="store_true", help="print the calls to the small language model; make none"
     )
-    share(parser, "--per-second", "--json", json="print the contents of summary.json")
+    add_shared(parser, "--per-second", "--json", json="print the contents of summary.json")
 
 
 def run(args: argparse.Namespace) -> int:

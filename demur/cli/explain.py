@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from demur.cli._arguments import share
+from demur.cli._arguments import add_shared
 from demur.cli._output import print_json, say, show, words
 
 UNASKABLE = "cannot be asked"
@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "release", type=Path, help="release folder; its build folder beside it adds detail"
     )
     parser.add_argument("sample", help="id of a sample, kept or dropped")
-    share(parser, "--json")
+    add_shared(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import job, share
-from demur.cli._asking import opened, questions_of, what_is_asked
+from demur.cli._arguments import add_shared, job
+from demur.cli._asking import add_question_arguments, open_release_of_command, questions_of
 from demur.cli._output import note, print_json, say
 from demur.core.text import command
 
@@ -41,14 +41,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("lmms-eval", "write task files for lmms-eval, one for each scenario"),
     ):
         job_parser = job(jobs, name, description)
-        what_is_asked(job_parser)
+        add_question_arguments(job_parser)
         job_parser.add_argument(
             "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
         )
         job_parser.add_argument(
             "--judge", default="local", help="judge of the answers there (default: %(default)s)"
         )
-        share(job_parser, "--json", json="print the counts as JSON")
+        add_shared(job_parser, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.evaluation.for_lmms_eval import export_lmms_eval
 
     questions = questions_of(args)
-    release = opened(args, args.out)
+    release = open_release_of_command(args, args.out)
     write = export_inspect if args.job == "inspect" else export_lmms_eval
     exported = write(release, args.out, questions, judge=args.judge)
     if args.json:

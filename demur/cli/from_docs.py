@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import TRUST, share
+from demur.cli._arguments import TRUST, add_shared
 from demur.cli._output import note, print_json, say
 from demur.core.progress import TerminalProgress
 from demur.core.text import brief, command
@@ -80,8 +80,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="its version (default: %(default)s)",
     )
     parser.add_argument("--licence", default="", metavar="TEXT", help="licence of the documents")
-    share(parser, "--skip-bad")
-    share(parser, *TRUST, "--json", json="print the counts as JSON")
+    add_shared(parser, "--skip-bad")
+    add_shared(parser, *TRUST, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, job, positive, settings, share
+from demur.cli._arguments import add_shared, budget_of, job, positive, values_of_pairs
 from demur.cli._output import note, print_json, print_tables, say
 from demur.core.text import command
 
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run_ = job(jobs, "run", "grade the stored answers of a run again, without asking the system")
     run_.add_argument("run", type=Path, metavar="RUN", help="run folder")
-    share(run_, "--release", release="release of the run (default: the one beside it)")
+    add_shared(run_, "--release", release="release of the run (default: the one beside it)")
     run_.add_argument(
         "-o",
         "--out",
@@ -61,9 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     compare = job(
         jobs, "compare", "compare judges of the same answers: agreement, biases, repeat variance"
     )
-    share(compare, "runs")
+    add_shared(compare, "runs")
     correct = job(jobs, "correct", "correct the judge's rates by people's labels")
-    share(correct, "runs")
+    add_shared(correct, "runs")
     correct.add_argument(
         "--labels",
         type=Path,
@@ -122,11 +122,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
             help="local, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, module:Class "
             "(default: %(default)s)",
         )
-    share(file, "--skip-bad")
+    add_shared(file, "--skip-bad")
     for job_parser in (compare, correct):
-        share(job_parser, "--release", "--form", "--json")
+        add_shared(job_parser, "--release", "--form", "--json")
     for job_parser in (file, run_, attack, bench):
-        share(job_parser, "--ledger", "--concurrency", "--budget", "--prices", "--json")
+        add_shared(job_parser, "--ledger", "--concurrency", "--budget", "--prices", "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -188,7 +188,7 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
                 args.rows,
                 judge,
                 out,
-                columns=settings(args.map, "--map output=response"),
+                columns=values_of_pairs(args.map, "--map output=response"),
                 skip_bad=args.skip_bad,
                 progress=progress,
             )

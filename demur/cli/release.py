@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import job, share
+from demur.cli._arguments import add_shared, job
 from demur.cli._output import note, print_json, say, show, show_funnel, words
 from demur.core.text import brief, plain
 
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             sub.add_argument(
                 "--private", action="store_true", help="create the hub repository as private"
             )
-        share(sub, "--json")
+        add_shared(sub, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -110,14 +110,14 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
         **{f"recipe {k}": v for k, v in change.recipe.items()},
         **change.made,
     }.items():
-        say(f"{key}: {_change(*pair)}")
+        say(f"{key}: {_change_text(*pair)}")
     return 0
 
 
-def _change(old: object, new: object) -> str:
+def _change_text(old: object, new: object) -> str:
     """How two values differ; for lists of named things, which were added, removed or changed."""
     if isinstance(old, list) and isinstance(new, list):
-        old_members, new_members = ({_name(x): x for x in values} for values in (old, new))
+        old_members, new_members = ({_member_name(x): x for x in values} for values in (old, new))
         parts = [f"+ {brief(k)}" for k in new_members if k not in old_members] + [
             f"- {brief(k)}" for k in old_members if k not in new_members
         ]
@@ -132,7 +132,7 @@ def _change(old: object, new: object) -> str:
     return f"- {brief(old)}" if new is None else f"{brief(old)} -> {brief(new)}"
 
 
-def _name(value: object) -> str:
+def _member_name(value: object) -> str:
     return str(
         (value.get("name") or value.get("system") or value) if isinstance(value, dict) else value
     )

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from demur.cli._arguments import share
+from demur.cli._arguments import add_shared
 from demur.cli._output import print_json, print_tables
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    share(parser, "runs", "--release")
+    add_shared(parser, "runs", "--release")
     parser.add_argument(
         "--metric",
         default="",
         help="infoseek, evqa, webqa, mmdocrag, mragbench, viquae-em, viquae-f1 (default: each source's own)",
     )
-    share(parser, "--form", "--json", json="print the rows as JSON")
+    add_shared(parser, "--form", "--json", json="print the rows as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import TRUST, job, positive, share
+from demur.cli._arguments import TRUST, add_shared, job, positive
 from demur.cli._output import note, print_json, say
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="list|show|check|unpack")
     listing = job(verbs, "list", "list every installed source adapter")
-    share(listing, "--json")
+    add_shared(listing, "--json")
     show = job(
         verbs,
         "show",
         "show the card of a source: purpose, licence, files, sizes, known defects, options",
     )
     show.add_argument("name", help="registered name, or module:Class")
-    share(show, "--json")
+    add_shared(show, "--json")
     check = job(
         verbs,
         "check",
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not compare with the counts of the card",
     )
-    share(check, *TRUST, "--json")
+    add_shared(check, *TRUST, "--json")
     unpack = job(
         verbs, "unpack", "unpack a zip or tar file safely: nothing is written outside the folder"
     )
@@ -148,7 +148,7 @@ def _check(args: argparse.Namespace) -> int:
     return 1 if checked.findings else 0
 
 
-def _counted(counts: dict[str, int], most: int = 12) -> str:
+def _counts_text(counts: dict[str, int], most: int = 12) -> str:
     counts_shown = [f"{name} {count:,}" for name, count in list(counts.items())[:most]]
     return (
         ", ".join(counts_shown) + (f", ... {len(counts) - most} more" if len(counts) > most else "")
@@ -162,11 +162,11 @@ def _lines(checked: Checked) -> list[str]:
         + ("  (limited reading)" if checked.limited else ""),
         f"  samples      {checked.samples:,} ({checked.unanswerable:,} unanswerable, {checked.defective:,} defective, "
         f"{checked.without_gold:,} without gold)",
-        f"  splits       {_counted(checked.splits)}",
-        f"  topics       {_counted(checked.topics)}",
-        f"  answers      {_counted(checked.answers)}",
-        f"  gold         {_counted(checked.gold)}",
-        f"  negatives    {_counted(checked.negatives)}",
+        f"  splits       {_counts_text(checked.splits)}",
+        f"  topics       {_counts_text(checked.topics)}",
+        f"  answers      {_counts_text(checked.answers)}",
+        f"  gold         {_counts_text(checked.gold)}",
+        f"  negatives    {_counts_text(checked.negatives)}",
         f"  documents    {checked.documents:,}",
         f"  pictures     {checked.images:,} read",
     ]

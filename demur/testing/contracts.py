@@ -64,13 +64,13 @@ HOSTILE = (
 """Replies that must not cause an error."""
 
 
-def _whole(record: Record, where: str) -> None:
+def _check_record(record: Record, where: str) -> None:
     assert type(record).model_validate_json(canonical(record)) == record, (
         f"{where}: it does not survive its own JSON"
     )
 
 
-def _images(refs: Iterable[ImageRef], root: Path, where: str) -> None:
+def _check_images(refs: Iterable[ImageRef], root: Path, where: str) -> None:
     for ref in refs:
         assert digest(read_image(ref, root)) == ref.sha256, (
             f"{where}: {ref.uri} holds other bytes than its hash says"
@@ -133,17 +133,17 @@ def check_source(source: str, folder: Path | None = None, **options: str) -> Non
         for evidence in sample.gold if documents else ():
             places = {evidence.id, document_of(evidence), page_of(evidence)}
             assert known_places & places, f"{where}: gold {evidence.id} belongs to no document"
-        _images(
+        _check_images(
             [*sample.images, *(e.image for e in sample.gold if e.image)], first_reading.root, where
         )
-        _whole(sample, where)
+        _check_record(sample, where)
     for document in documents:
-        _images(
+        _check_images(
             [document.image] if document.image else [],
             first_reading.root,
             f"source {source}, document {document.id}",
         )
-        _whole(document, f"source {source}, document {document.id}")
+        _check_record(document, f"source {source}, document {document.id}")
 
 
 def check_corpus(text: str) -> None:
@@ -170,10 +170,10 @@ def check_corpus(text: str) -> None:
     for document in documents:
         where = f"corpus {text}, document {document.id}"
         assert document.text or document.image, f"{where}: it holds neither text nor image"
-        _images(
+        _check_images(
             [document.image] if document.image else [], Path("/"), where
         )  # their paths are absolute
-        _whole(document, where)
+        _check_record(document, where)
 
 
 # --- what is searched ----------------------------------------------------------------------------
@@ -356,7 +356,7 @@ async def check_system(system: SystemLike, context: SystemContext | None = None)
             assert 0 <= reply.confidence <= 1, (
                 f"{where}, ask {ask.id}: confidence {reply.confidence} not in [0, 1]"
             )
-        _whole(reply, f"{where}, ask {ask.id}")
+        _check_record(reply, f"{where}, ask {ask.id}")
 
 
 async def check_judge(judge: Judge) -> None:
@@ -383,7 +383,7 @@ async def check_judge(judge: Judge) -> None:
         )
         assert awaited.id == ask.id, f"{where}: the verdict is of {awaited.id!r}, not of the ask"
         assert awaited.judge, f"{where}: the verdict does not name the judge"
-        _whole(awaited, where)
+        _check_record(awaited, where)
         return awaited
 
     for text in HOSTILE:
@@ -451,5 +451,5 @@ async def check_model(model: Model) -> None:
         assert reply.text.strip() or reply.reasoning.strip(), (
             f"{request.item!r}: the reply is empty"
         )
-        _whole(reply, repr(request.item))
+        _check_record(reply, repr(request.item))
     assert any(isinstance(r, Response) for r in replies), f"no request was answered: {replies[0]}"
