@@ -150,23 +150,23 @@ def evaluate(
 
     if not isinstance(release, Release):
         release = open_release(release, out=out, trust_code=trust_code, trust_hosts=trust_hosts)
-    called, spec = split_name(system)
-    called = name or called
-    own = isinstance(spec, str) and spec.partition(":")[0] not in names(
+    run_name, spec = split_name(system)
+    run_name = name or run_name
+    takes_own_options = isinstance(spec, str) and spec.partition(":")[0] not in names(
         "systems"
     )  # module:Class takes what it likes
     if (
         unknown := []
-        if own
+        if takes_own_options
         else sorted(sampling.keys() - set(Sampling.model_fields) - {"layout", "note"})
     ):
-        known = [*evaluate.__annotations__, *Sampling.model_fields]
+        arguments = [*evaluate.__annotations__, *Sampling.model_fields]
         cure = (
-            did_you_mean(unknown[0], known)
+            did_you_mean(unknown[0], arguments)
             or f"options of models are {', '.join(sorted(Sampling.model_fields))}"
         )
         raise UsageError(f"no argument {unknown[0]!r}", item="evaluate", cure=cure)
-    given = {**sampling, **({"name": called} if called else {})}
+    system_options = {**sampling, **({"name": run_name} if run_name else {})}
     with _steps(progress) as steps, trusting(code=trust_code, hosts=trust_hosts):
         questions = Questions(
             recipes(_several(scenarios), k=k),
@@ -183,7 +183,7 @@ def evaluate(
             Path(out),
             questions,
             judge=judge,
-            options={name_of(system): given},
+            options={name_of(system): system_options},
             encoder_name=encoder,
             concurrency=concurrency,
             budget=_budget(budget),
@@ -290,12 +290,12 @@ def compare(
     from demur.reports.compare import compare as paired
     from demur.reports.data import load, one_run
 
-    known = next(
+    release_of_runs = next(
         (r.release for r in (first, second) if isinstance(r, Evaluation) and r.release is not None),
         None,
     )
     folders = [one_run(_folder(r)) for r in (first, second)]
-    data = load(folders, known if release is None else Path(release))
+    data = load(folders, release_of_runs if release is None else Path(release))
     return Comparison(
         paired(
             data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items
@@ -378,9 +378,11 @@ def build_index(
     """
     from demur.curation.indexes import build_from
 
-    named = [str(one) for one in ([corpora] if isinstance(corpora, str | Path) else corpora)]
+    corpus_names = [
+        str(corpus) for corpus in ([corpora] if isinstance(corpora, str | Path) else corpora)
+    ]
     build_from(
-        named,
+        corpus_names,
         Path(out),
         encoder=encoder,
         text_encoder=text_encoder,
@@ -450,11 +452,11 @@ def build_release(
     from demur.curation.build import curate
     from demur.curation.recipe import BuildRecipe, load_recipe
 
-    given = recipe if isinstance(recipe, BuildRecipe) else load_recipe(Path(recipe))
+    build_recipe = recipe if isinstance(recipe, BuildRecipe) else load_recipe(Path(recipe))
     base = Path() if isinstance(recipe, BuildRecipe) else Path(recipe).parent
     with _steps(progress) as steps, trusting(code=trust_code, hosts=trust_hosts):
         return curate(
-            given,
+            build_recipe,
             Path(out),
             base=base,
             skip_bad=skip_bad,
@@ -497,14 +499,14 @@ def gate(
         UsageError: no limit and no baseline, a limit on a scenario that was not asked, or a baseline with another
             release, corpus, judge or prompt.
     """
-    from demur.reports.gate import gate as decided
+    from demur.reports.gate import gate as decide
     from demur.reports.gate import limits_of
 
-    asked = limits_of(min_declined, min_accuracy, max_hallucination, max_deflection, min_joint)
+    limits = limits_of(min_declined, min_accuracy, max_hallucination, max_deflection, min_joint)
     release = run.release if isinstance(run, Evaluation) else None
-    return decided(
+    return decide(
         _folder(run),
-        asked,
+        limits,
         baseline=None if baseline is None else _folder(baseline),
         release=release,
         most_failed=max_failed,
@@ -535,10 +537,10 @@ def report(
     from demur.reports.data import load
     from demur.reports.html import write_report
 
-    several = [runs] if isinstance(runs, str | Path | Evaluation) else list(runs)
-    known = (r.release for r in several if isinstance(r, Evaluation) and r.release is not None)
-    beside = next(known, None) if release is None else Path(release)
-    data = load([_folder(r) for r in several], beside, verdicts=verdicts)
+    all_runs = [runs] if isinstance(runs, str | Path | Evaluation) else list(runs)
+    releases = (r.release for r in all_runs if isinstance(r, Evaluation) and r.release is not None)
+    release_used = next(releases, None) if release is None else Path(release)
+    data = load([_folder(r) for r in all_runs], release_used, verdicts=verdicts)
     write_report(data, Path(out), groups=groups, tables=None if tables is None else Path(tables))
     return Path(out)
 
@@ -569,10 +571,10 @@ def from_docs(
     Returns:
         ``release``, or None and in ``waiting`` the questions whose passages need a review (in ``review``).
     """
-    from demur.curation.from_docs.make import from_docs as made
+    from demur.curation.from_docs.make import from_docs as make_release
 
     with _steps(progress) as steps, trusting(code=trust_code):
-        return made(
+        return make_release(
             Path(docs),
             Path(questions),
             Path(out),

@@ -168,14 +168,16 @@ class Evaluation:
         head = headline(self.data.runs)
         if by is None:
             rows = self.data.runs[0].rows
-            asked = [
+            groups = [
                 set(rows.tally(*names))
                 for names in (("scenario",), ("scenario", "recipe", "condition"))
             ]
-            return Frame(results_table(self.data, head, every=len(asked[1]) > len(asked[0])))
-        known = ("source", "topic", "query_modality", "gold_modality", "negative_modality")
-        if by not in known:
-            raise UsageError(f"by={by!r}", cure=f"one of {', '.join(known)}")
+            return Frame(
+                results_table(self.data, head, all_recipes=len(groups[1]) > len(groups[0]))
+            )
+        columns = ("source", "topic", "query_modality", "gold_modality", "negative_modality")
+        if by not in columns:
+            raise UsageError(f"by={by!r}", cure=f"one of {', '.join(columns)}")
         return Frame(breakdown_table(self.data, head, by, by.replace("_", " "), totals=False))
 
     def to_arrow(self) -> Any:
@@ -199,23 +201,23 @@ class Comparison(Tabular):
     """Two runs over the questions asked of both: paired differences with tests, and the changed items.
 
     Attributes:
-        found: the full result, see `demur.reports.compare.Comparison`.
+        result: in full, see `demur.reports.compare.Comparison`.
     """
 
-    def __init__(self, found: Compared) -> None:
-        self.found = found
+    def __init__(self, result: Compared) -> None:
+        self.result = result
 
     @property
     def worse(self) -> bool:
         """Whether the second run is significantly worse in some scenario."""
-        return bool(self.found.worse)
+        return bool(self.result.worse)
 
     @property
     def frame(self) -> Frame:
         """By scenario: both rates, their paired difference, interval, p."""
         from demur.reports.compare_tables import table
 
-        return Frame(table(self.found))
+        return Frame(table(self.result))
 
     differences = frame
 
@@ -223,7 +225,7 @@ class Comparison(Tabular):
         from demur.reports.compare_tables import print_comparison
 
         out = io.StringIO()
-        print_comparison(self.found, items=5, file=out)
+        print_comparison(self.result, items=5, file=out)
         return out.getvalue()
 
 
@@ -272,8 +274,12 @@ class Index:
         from demur.curation.indexes import search
 
         picture = Path(image) if isinstance(image, str) else image
-        chosen, found = search(self._searcher, text, picture, k=k, mode=mode or "", pages=pages)
-        return Hits([(hit.rank, hit.score, document) for hit, document in found], chosen)
+        mode_chosen, hits_and_documents = search(
+            self._searcher, text, picture, k=k, mode=mode or "", pages=pages
+        )
+        return Hits(
+            [(hit.rank, hit.score, document) for hit, document in hits_and_documents], mode_chosen
+        )
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n:,} {name}" for name, n in self.manifest["counts"].items())
@@ -283,14 +289,14 @@ class Index:
 class Hits(Tabular, Sequence[Any]):
     """Hits of a search: (rank, score, document), best first."""
 
-    def __init__(self, found: Sequence[tuple[int, float, Document]], mode: str) -> None:
-        self._found, self.mode = tuple(found), mode
+    def __init__(self, hits: Sequence[tuple[int, float, Document]], mode: str) -> None:
+        self._hits, self.mode = tuple(hits), mode
 
     def __getitem__(self, place: Any) -> Any:
-        return self._found[place]
+        return self._hits[place]
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._hits)
 
     @property
     def frame(self) -> Frame:
@@ -305,6 +311,6 @@ class Hits(Tabular, Sequence[Any]):
         )
         rows = tuple(
             (r, float(s), d.id, d.title, " ".join((d.text or "(image)").split())[:80])
-            for r, s, d in self._found
+            for r, s, d in self._hits
         )
         return Frame(Table("hits", f"Found by {self.mode}.", columns, rows))

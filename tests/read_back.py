@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from rich.cells import cell_len
 
-from demur.reports.tables import DASH, Table, plain, shown
+from demur.reports.tables import DASH, Table, cell_text, plain
 
 WIDTHS = (60, 80, 100, 160)
 
@@ -35,7 +35,7 @@ def check_terminal(table: Table, width: int) -> None:
     numbers, names = Counter[str](), set[str]()
     for row in table.rows:
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            word = shown(cell, column)
+            word = cell_text(cell, column)
             if not word or word == DASH or (column.wraps and place):
                 continue
             if column.align == "right":

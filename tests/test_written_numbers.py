@@ -7,7 +7,7 @@ from pathlib import Path
 import mini_sources as mini
 import pytest
 
-from demur.cli._asking import _span
+from demur.cli._asking import _low_and_high
 from demur.core.errors import UsageError
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order
@@ -23,7 +23,7 @@ NONE = ["\u00b2", "\u0663", "9" * 5_000, "-1", "1e3", "0x1", "1 2", "\u2467"]
 @pytest.mark.parametrize("number", [*NONE, ""], ids=lambda n: ascii(n)[:8])
 def test_of_options(number: str) -> None:
     for read in (
-        lambda: _span(f"0:{number}", "--distractors"),
+        lambda: _low_and_high(f"0:{number}", "--distractors"),
         lambda: open_chunker(f"{number}:3", "", Path()),
         lambda: open_chunker(f"30:{number}", "", Path()),
         lambda: Samples.pages(None, f"10,evqa={number}"),  # type: ignore[arg-type]  # reads nothing of it before

@@ -69,8 +69,10 @@ def verbs_elsewhere() -> tuple[Verb, ...]:
     """The verbs of other packages, by name; imports their modules."""
     from demur.core import plugins
 
-    found = ((name, plugins.find("verbs", name)[0]) for name in plugins.names("verbs"))
-    return tuple(Verb(name, m.DOES, f"demur {m.EXAMPLE}", m.__name__) for name, m in found)
+    modules_of_names = ((name, plugins.find("verbs", name)[0]) for name in plugins.names("verbs"))
+    return tuple(
+        Verb(name, m.DOES, f"demur {m.EXAMPLE}", m.__name__) for name, m in modules_of_names
+    )
 
 
 def overview(verbs: Sequence[Verb]) -> str:

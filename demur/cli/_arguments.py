@@ -26,7 +26,7 @@ class Several(argparse.Action):
         setattr(namespace, self.dest, [*([] if before is self.default else before), *values])
 
 
-def _stored(**settings: Any) -> argparse.Action:
+def _store_action(**settings: Any) -> argparse.Action:
     """The action of an argument that names none."""
     several = settings.get("nargs") in ("+", "*") and settings.get("option_strings")
     return (Several if several else argparse._StoreAction)(**settings)
@@ -37,26 +37,30 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.register("action", None, _stored)
+        self.register("action", None, _store_action)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse; but what a job does not know is told by the job, whose help page lists what it knows."""
-        found, unknown = super().parse_known_args(args, namespace)
+        parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         """Print one line that says what to do on standard error; exit 2."""
         self.exit(2, f"{self.prog}: {message} - see '{self.prog} --help'\n")
 
 
-def job(jobs: Any, name: str, does: str, **rest: Any) -> argparse.ArgumentParser:
+def job(jobs: Any, name: str, does: str, **settings: Any) -> argparse.ArgumentParser:
     """The parser of one job of a verb; ``does`` is its line in the verb's list and the description on its own page."""
-    made: argparse.ArgumentParser = jobs.add_parser(
-        name, help=does, description=does[0].upper() + does[1:] + ".", formatter_class=RAW, **rest
+    parser: argparse.ArgumentParser = jobs.add_parser(
+        name,
+        help=does,
+        description=does[0].upper() + does[1:] + ".",
+        formatter_class=RAW,
+        **settings,
     )
-    return made
+    return parser
 
 
 def positive(text: str) -> int:
@@ -159,7 +163,7 @@ TRUST = ("--trust-code", "--trust-hosts")
 """Consent to what files name (`demur.core.untrusted`), of every verb that opens what a folder names."""
 
 
-def share(parser: Any, *names: str, **helps: str) -> None:
+def add_shared(parser: Any, *names: str, **helps: str) -> None:
     """Add arguments that several verbs take.
 
     Args:
@@ -172,13 +176,13 @@ def share(parser: Any, *names: str, **helps: str) -> None:
         parser.add_argument(name, **_SHARED[name] | ({"help": helped} if helped else {}))
 
 
-def money(
+def add_money_arguments(
     parser: argparse.ArgumentParser, plan: str = "print calls, kept replies, tokens, cost and time"
 ) -> None:
     """Arguments of every verb that may call a model: ``--plan`` and what it may cost."""
     group = parser.add_argument_group("money")
     group.add_argument("--plan", action="store_true", help=f"{plan}; call no model")
-    share(group, "--per-second", "--budget", "--prices")
+    add_shared(group, "--per-second", "--budget", "--prices")
 
 
 def budget_of(args: argparse.Namespace) -> Budget | None:
@@ -201,7 +205,7 @@ def open_engine(args: argparse.Namespace) -> RayEngine | None:
     return RayEngine(args.ray_address)
 
 
-def settings(pairs: list[str], example: str) -> dict[str, str]:
+def values_of_pairs(pairs: list[str], example: str) -> dict[str, str]:
     """KEY=VALUE pairs as a dict.
 
     Raises:
@@ -209,12 +213,12 @@ def settings(pairs: list[str], example: str) -> dict[str, str]:
     """
     from demur.core.errors import UsageError
 
-    found = {}
+    values_of_keys = {}
     for pair in pairs:
-        key, mark, value = pair.partition("=")
-        if not mark or not key:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
             raise UsageError(
                 f"expected KEY=VALUE, got {pair!r}", cure=f"write for example {example}"
             )
-        found[key] = value
-    return found
+        values_of_keys[key] = value
+    return values_of_keys

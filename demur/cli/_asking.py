@@ -7,7 +7,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import TRUST, budget_of, json_object, money, positive, share
+from demur.cli._arguments import (
+    TRUST,
+    add_money_arguments,
+    add_shared,
+    budget_of,
+    json_object,
+    positive,
+)
 from demur.cli._output import note, print_json, say, show_plan
 from demur.core.errors import UsageError
 from demur.core.text import command, whole_number
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
     from demur.scenarios.contexts import Recipe
 
 
-def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
+def add_question_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     """Arguments for the release, its samples, scenarios and conditions; with ``sweeps`` also for sweeps."""
     parser.add_argument(
         "release",
@@ -26,7 +33,7 @@ def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> N
         help="release folder (see 'demur demo' or 'demur build'), hf:OWNER/NAME, or a source's native files, such as "
         "'mmmu:/data/mmmu?split=dev'",
     )
-    share(
+    add_shared(
         parser,
         "--skip-bad",
         "--seed",
@@ -99,7 +106,7 @@ def what_is_asked(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> N
     )
 
 
-def opened(args: argparse.Namespace, out: Path) -> Release:
+def open_release_of_command(args: argparse.Namespace, out: Path) -> Release:
     """Open the release; from a source, one is made in ``out``."""
     from demur.api import open_release
 
@@ -112,9 +119,9 @@ def questions_of(args: argparse.Namespace) -> Questions:
     from demur.scenarios.conditions import Prompts, conditions
     from demur.scenarios.contexts import recipes
 
-    asked = dict.fromkeys((*recipes(args.scenarios, k=args.k), *_swept(args)))
+    recipes_asked = dict.fromkeys((*recipes(args.scenarios, k=args.k), *_swept_recipes(args)))
     return Questions(
-        list(asked),
+        list(recipes_asked),
         conditions(args.strictness),
         args.seed,
         args.limit,
@@ -125,27 +132,31 @@ def questions_of(args: argparse.Namespace) -> Questions:
     )
 
 
-def _swept(args: argparse.Namespace) -> list[Recipe]:
+def _swept_recipes(args: argparse.Namespace) -> list[Recipe]:
     from demur.scenarios.contexts import grid, positions, sweep
 
     if "distractors" not in args:
         return []  # of a verb that sweeps nothing
-    found = list(sweep(*_span(args.distractors, "--distractors")) if args.distractors else ())
-    found += grid(args.k) if args.modality else ()
-    found += positions(*_span(args.positions, "--positions"), args.k) if args.positions else ()
-    return found
+    swept = list(
+        sweep(*_low_and_high(args.distractors, "--distractors")) if args.distractors else ()
+    )
+    swept += grid(args.k) if args.modality else ()
+    swept += (
+        positions(*_low_and_high(args.positions, "--positions"), args.k) if args.positions else ()
+    )
+    return swept
 
 
-def _span(text: str, option: str) -> tuple[int, int]:
+def _low_and_high(text: str, option: str) -> tuple[int, int]:
     low, high = map(whole_number, text.partition(":")[::2])
     if low is None or high is None:
         raise UsageError(f"{option} {text[:80]!r}", cure="write LOW:HIGH, as in 0:10")
     return low, high
 
 
-def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
+def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
     """All arguments of a verb that asks systems."""
-    what_is_asked(parser, sweeps=sweeps)
+    add_question_arguments(parser, sweeps=sweeps)
     parser.add_argument(
         "--system",
         "--systems",
@@ -176,7 +187,7 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         default="",
         help="for systems that read with embeddings (default: the release's)",
     )
-    share(
+    add_shared(
         parser,
         "--concurrency",
         "--fresh",
@@ -210,8 +221,8 @@ def arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
         default="many",
         help="images the model accepts at once (default: %(default)s)",
     )
-    money(parser)
-    share(parser, "--json", json="print the results as JSON")
+    add_money_arguments(parser)
+    add_shared(parser, "--json", json="print the results as JSON")
 
 
 def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
@@ -232,7 +243,7 @@ def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     return {name_of(s): options for s in args.systems if calls_models(s)}
 
 
-def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
+def ask_and_print(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     """Plan or run, then print the results; with ``sweeps`` also the tables of the sweeps."""
     from demur.core.progress import TerminalProgress
     from demur.evaluation.asking import ask, planned
@@ -246,18 +257,18 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     if sweeps and len(questions.recipes) == len(kinds) and len(questions.conditions) == 1:
         cure = "add --distractors 0:4, --positions 0:4, --modality grid or --strictness all; or use 'demur run'"
         raise UsageError("nothing varies in this sweep", cure=cure)
-    release = opened(args, args.out)
+    release = open_release_of_command(args, args.out)
     common: dict[str, Any] = {"options": _model_options(args), "prices": args.prices}
     if args.plan:
         ledger = args.out / "calls.sqlite"
-        found = planned(
+        plan = planned(
             release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common
         )
-        limits = _decidable(questions, release, args.judge)
+        limits = _limits_not_decidable(questions, release, args.judge)
         if args.json:
-            say(found.with_note(limits).model_dump_json())
+            say(plan.with_note(limits).model_dump_json())
         else:
-            show_plan(found, limits)
+            show_plan(plan, limits)
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")
@@ -281,27 +292,27 @@ def go(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         print_json(summarised(data), 1)
     else:
         print_data(data, sweeps=sweeps)
-        if (own := labels_table(data)).rows:
-            say(own.render("terminal").removesuffix("\n"))
+        if (source_figures := labels_table(data)).rows:
+            say(source_figures.render("terminal").removesuffix("\n"))
         say(*folders)
         note(
             f"\nnext: {command('report', *folders, '--release', release.folder, '-o', 'report.html')}"
         )
-    silent = all_failed(folders)
-    note(*(f"demur: {line}" for line in silent))
-    return 1 if silent else 0
+    silent_runs = all_failed(folders)
+    note(*(f"demur: {line}" for line in silent_runs))
+    return 1 if silent_runs else 0
 
 
-def _decidable(questions: Questions, release: Release, judge: str) -> str:
+def _limits_not_decidable(questions: Questions, release: Release, judge: str) -> str:
     """Which limits of `demur gate` the questions of a run cannot decide."""
-    from demur.reports.gate import tightest
+    from demur.reports.gate import tightest_limits
 
     tasks = questions.tasks(list(release.samples()), release.sha256)
-    asked = Counter((t.ask.scenario, t.ask.recipe, t.ask.condition) for t in tasks)
-    fewest = min(asked.values()) // questions.repeat
+    questions_of_cell = Counter((t.ask.scenario, t.ask.recipe, t.ask.condition) for t in tasks)
+    fewest = min(questions_of_cell.values()) // questions.repeat
     limits = ", ".join(
         f"--{side}-{rate} {'above' if side == 'min' else 'below'} {100 * share:.0f}%"
-        for side, rate, _, share in tightest(fewest, judge)
+        for side, rate, _, share in tightest_limits(fewest, judge)
     )
     return (
         f"{fewest:,} questions of a scenario cannot decide {limits}; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import settings, share
+from demur.cli._arguments import add_shared, values_of_pairs
 from demur.cli._output import print_json, print_tables, say
 
 
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="check published figures; exit 1 if they are impossible: agreement=0.911 kappa=0.9 n=100 labels=3 "
         "first=0.6,0.3,0.1 second=0.5,0.3,0.2",
     )
-    share(
+    add_shared(
         parser, "--seed", "--form", "--json", seed="seed of the resampling (default: %(default)s)"
     )
 
@@ -40,16 +40,16 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(
             "no labels given", cure="give a labelling folder, a run or a file; or --stated figures"
         )
-    wrong = _impossible(args.stated) if args.stated else []
-    if wrong or not args.files:
+    impossible_figures = _impossible(args.stated) if args.stated else []
+    if impossible_figures or not args.files:
         if args.json:
-            print_json({"impossible": wrong})
+            print_json({"impossible": impossible_figures})
         else:
-            say(*(wrong or ["nothing impossible"]))
-        return int(bool(wrong))
-    tables, found = agreement_of(args.files, seed=args.seed)
+            say(*(impossible_figures or ["nothing impossible"]))
+        return int(bool(impossible_figures))
+    tables, record = agreement_of(args.files, seed=args.seed)
     if args.json:
-        print_json(found, 1)
+        print_json(record, 1)
     else:
         print_tables(tables, args.form)
     return 0
@@ -59,33 +59,35 @@ def _impossible(pairs: list[str]) -> list[str]:
     from demur.core.errors import UsageError
     from demur.judge.measures.agreement import Stated, impossible
 
-    given = settings(pairs, "NAME=VALUE")
-    if len(given) < len(pairs):
+    values = values_of_pairs(pairs, "NAME=VALUE")
+    if len(values) < len(pairs):
         keys = [pair.partition("=")[0] for pair in pairs]
         raise UsageError(
             f"--stated: {max(keys, key=keys.count)} is given twice", cure="give each figure once"
         )
-    known = {"agreement", "kappa", "n", "labels", "first", "second"}
-    if given.keys() - known or "agreement" not in given:
+    allowed = {"agreement", "kappa", "n", "labels", "first", "second"}
+    if values.keys() - allowed or "agreement" not in values:
         raise UsageError(
-            f"--stated {' '.join(given)}",
-            cure=f"give agreement, and any of: {', '.join(sorted(known - {'agreement'}))}",
+            f"--stated {' '.join(values)}",
+            cure=f"give agreement, and any of: {', '.join(sorted(allowed - {'agreement'}))}",
         )
     try:
         rates = {
-            k: tuple(float(v) for v in given[k].split(","))
+            k: tuple(float(v) for v in values[k].split(","))
             for k in ("first", "second")
-            if k in given
+            if k in values
         }
-        rounding = _half_of_last(given["agreement"])
-        shown = max((min(map(_half_of_last, given[k].split(","))) for k in rates), default=0.0)
+        rounding = _half_of_last(values["agreement"])
+        rounding_shown = max(
+            (min(map(_half_of_last, values[k].split(","))) for k in rates), default=0.0
+        )
         stated = Stated(
-            float(given["agreement"]),
-            float(given["kappa"]) if "kappa" in given else None,
-            int(given["n"]) if "n" in given else None,
-            int(given["labels"]) if "labels" in given else None,
+            float(values["agreement"]),
+            float(values["kappa"]) if "kappa" in values else None,
+            int(values["n"]) if "n" in values else None,
+            int(values["labels"]) if "labels" in values else None,
             rounding=rounding,
-            rates_rounding=min(shown, max(rounding, 0.005)),
+            rates_rounding=min(rounding_shown, max(rounding, 0.005)),
             **rates,
         )
     except ValueError as error:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from demur.cli._arguments import job, share
+from demur.cli._arguments import add_shared, job
 from demur.cli._output import note, print_json, say
 from demur.core.text import command
 
@@ -62,12 +62,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     page.add_argument(
         "--repeats",
-        type=_share,
+        type=_share_of_repeats,
         default=0.05,
         metavar="SHARE",
         help="share of hidden repeats (default: %(default)s)",
     )
-    share(page, "--seed", "--release")
+    add_shared(page, "--seed", "--release")
     page.add_argument(
         "--port",
         type=int,
@@ -96,11 +96,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     draw = job(
         verbs, "draw", "write a blind sheet of random responses, equally many from each scenario"
     )
-    share(draw, "runs")
+    add_shared(draw, "runs")
     draw.add_argument(
         "-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)"
     )
-    share(draw, "--seed")
+    add_shared(draw, "--seed")
     draw.add_argument(
         "-o",
         "--out",
@@ -109,7 +109,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="sheet: .csv or .jsonl; its key and images go beside it (default: %(default)s)",
     )
-    share(draw, "--release")
+    add_shared(draw, "--release")
     take = job(
         verbs,
         "take",
@@ -121,10 +121,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="task folder, or a sheet whose column 'label' holds correct, incorrect, deflected or cannot_tell",
     )
     for sub in (page, into, draw, take):
-        share(sub, "--json")
+        add_shared(sub, "--json")
 
 
-def _share(text: str) -> float:
+def _share_of_repeats(text: str) -> float:
     try:
         share = float(text)
     except ValueError:
@@ -163,12 +163,12 @@ def _page(args: argparse.Namespace) -> int:
         release=args.release,
     )
 
-    then = "take" if opened.of_runs else "export"
-    onward = f"next: {command('agree', args.out)}; {command('annotate', then, args.out)}"
+    next_job = "take" if opened.of_runs else "export"
+    next_commands = f"next: {command('agree', args.out)}; {command('annotate', next_job, args.out)}"
     if not args.adjudicate:
         note(*opened.too_few)
     if args.adjudicate and _all_agree(args):
-        note(about_folder(args.out), onward)
+        note(about_folder(args.out), next_commands)
         return 0
 
     def ready(url: str) -> None:
@@ -185,7 +185,7 @@ def _page(args: argparse.Namespace) -> int:
     session = serve(args.out, args.name, port=args.port, adjudicate=args.adjudicate, ready=ready)
     note(
         f"\n{session.done:,} of {len(session.places):,} labelled, saved in {args.out}",
-        onward,
+        next_commands,
     )
     return 0
 
@@ -223,19 +223,19 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace) -> int:
-    from demur.reports.annotate import balance, draw_items, write_sheet
+    from demur.reports.annotate import count_by_system, draw_items, write_sheet
     from demur.reports.data import load
 
     data = load(args.runs, args.release, needs_release=True)
     items = draw_items(data, args.n, seed=args.seed)
     key = write_sheet(data, items, args.out)
-    counts = balance(items)
+    counts = count_by_system(items)
     if args.json:
         print_json({"sheet": str(args.out), "key": str(key), "items": counts})
         return 0
     for name, scenarios in counts.items():
-        each = ", ".join(f"{scenario} {n}" for scenario, n in scenarios.items())
-        say(f"{name}: {sum(scenarios.values())} responses ({each})")
+        counts_in_words = ", ".join(f"{scenario} {n}" for scenario, n in scenarios.items())
+        say(f"{name}: {sum(scenarios.values())} responses ({counts_in_words})")
         if max(scenarios.values()) - min(scenarios.values()) > 1:
             note(f"note: {name} has too few answers in some scenarios for a balanced sheet")
     say(args.out)
@@ -278,6 +278,6 @@ def _take(args: argparse.Namespace) -> int:
         (taken.cannot, "items are left out of all figures: people could not tell"),
         (taken.looked, "labels were given after a look at what is right"),
     )
-    say(*(f"{n:,} {told}" for n, told in counts if n))
+    say(*(f"{n:,} {sentence}" for n, sentence in counts if n))
     say(table.render("terminal").removesuffix("\n"))
     return 0

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from demur.cli._arguments import share
-from demur.cli._asking import opened, questions_of, what_is_asked
+from demur.cli._arguments import add_shared
+from demur.cli._asking import add_question_arguments, open_release_of_command, questions_of
 from demur.cli._output import note, print_json, say
 
 EXAMPLES = """examples:
@@ -21,7 +21,7 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    what_is_asked(parser, sweeps=True)
+    add_question_arguments(parser, sweeps=True)
     parser.add_argument(
         "-o",
         "--output",
@@ -36,14 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="also write the images there (default: only name them)",
     )
-    share(parser, "--json", json="print the counts as JSON")
+    add_shared(parser, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from demur.evaluation.asks import write_asks
 
     with TemporaryDirectory() as folder:  # the release of SOURCE=FOLDER is needed for a moment only
-        release = opened(args, Path(folder))
+        release = open_release_of_command(args, Path(folder))
         written = write_asks(release, args.output, questions_of(args), args.images)
     if args.json:
         print_json(written._asdict())

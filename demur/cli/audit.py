@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import share
+from demur.cli._arguments import add_shared
 from demur.cli._output import print_json, say
 
 
@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tables", nargs="+", type=Path, metavar="TABLE.csv", help="tables, audited together"
     )
-    share(
+    add_shared(
         parser,
         "--skip-bad",
         "--json",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from demur.cli._arguments import TRUST, budget_of, money, share
+from demur.cli._arguments import TRUST, add_money_arguments, add_shared, budget_of
 from demur.cli._output import note, print_json, say, show, show_funnel, words
 from demur.core.errors import UsageError
 from demur.core.text import command
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recipe", type=Path, help="recipe.yaml (docs/recipe.md explains every key)")
-    common(parser)
+    add_common_arguments(parser)
     parser.add_argument(
         "--learn-from",
         type=Path,
@@ -35,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def common(parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VERSION") -> None:
+def add_common_arguments(
+    parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VERSION"
+) -> None:
     """Arguments that `demur build` and `demur rebuild` share; ``default`` is the build folder's."""
     parser.add_argument(
         "--out",
@@ -54,8 +56,8 @@ def common(parser: argparse.ArgumentParser, default: str = "the recipe's NAME-VE
         action="store_true",
         help="keep every endpoint busy, for a few per cent more calls; the release stays the same",
     )
-    share(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
-    money(parser, "print calls, cost and time by stage and gating model")
+    add_shared(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
+    add_money_arguments(parser, "print calls, cost and time by stage and gating model")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -122,7 +124,7 @@ def _rate(text: str) -> tuple[str, float]:
 def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     """Print the result of a build: funnel, questions asked, samples left open."""
     release = built.release
-    one = release.manifest["stage_one"]
+    stage_one = release.manifest["stage_one"]
     if as_json:
         print_json(
             {
@@ -131,7 +133,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
                 "version": release.version,
                 "sha256": release.sha256,
                 "counts": release.manifest["counts"],
-                "stage_one": one,
+                "stage_one": stage_one,
                 "asked": built.asked,
                 "held": built.held,
                 "verdicts_used": built.used,
@@ -151,18 +153,18 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     show_funnel(release)
     console.print(
         words(
-            f"Stage I keeps {one['kept']:,} by 'no gate right', {one['kept_by_the_literal_rule']:,} by 'every gate "
-            f"asked is wrong' (this build: {one['rule']})"
+            f"Stage I keeps {stage_one['kept']:,} by 'no gate right', {stage_one['kept_by_the_literal_rule']:,} by 'every gate "
+            f"asked is wrong' (this build: {stage_one['rule']})"
         )
     )
-    asked = (
+    questions_asked = (
         ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items()))
         or "nobody: every verdict was there"
     )
     reused = (
         f"; reused {built.reused:,} verdicts, the latest from {built.since}" if built.reused else ""
     )
-    console.print(words(f"asked in this build: {asked}{reused}"))
+    console.print(words(f"asked in this build: {questions_asked}{reused}"))
     share = f" ({100 * built.used / built.algorithm1:.0f} %)" if built.algorithm1 else ""
     console.print(
         words(
@@ -179,11 +181,11 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
     for reason, n in built.errors.items():
         console.print(words(f"  {n:,} answers were errors: {reason}"))
     say(release.folder)
-    shown, asked = (
+    show_command, run_command = (
         command("release", "show", release.folder),
         command("run", release.folder, "--system", "..."),
     )
-    note(f"\nnext: {shown}; {asked}")
+    note(f"\nnext: {show_command}; {run_command}")
 
 
 def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bool) -> None:
@@ -207,7 +209,7 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
         print_json(plan.model_dump(mode="json") | {"total": totals})
         return
 
-    def money(value: float | None) -> str:
+    def add_money_arguments(value: float | None) -> str:
         return "unknown" if value is None else f"${value:,.2f}"
 
     columns = (
@@ -223,28 +225,32 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
             line.rate,
             line.rate_from,
             *(getattr(line, count) for count in counts),
-            money(line.money_expected),
-            money(line.money_at_most),
+            add_money_arguments(line.money_expected),
+            add_money_arguments(line.money_at_most),
         )
         for line in plan.lines
     ]
     paid = plan.dollars("money_expected"), plan.dollars("money_at_most")
-    rows.append(("total", "", None, "", *(plan.total(c) for c in counts), *map(money, paid)))
+    rows.append(
+        ("total", "", None, "", *(plan.total(c) for c in counts), *map(add_money_arguments, paid))
+    )
     caption = f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models"
     show(Table("plan", caption, columns, tuple(rows), frozenset({len(plan.lines)})))
-    how = (
+    basis = (
         f"from {plan.verdicts:,} verdicts, 95 %"
         if plan.basis == "learnt"
         else "interval, see the note"
     )
     cost = (
-        "" if plan.money is None else f"; to pay {money(plan.money[0])} to {money(plan.money[1])}"
+        ""
+        if plan.money is None
+        else f"; to pay {add_money_arguments(plan.money[0])} to {add_money_arguments(plan.money[1])}"
     )
-    lines = [f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({how})"]
+    lines = [f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({basis})"]
     if seconds is not None:
         rate = f"time: {duration(seconds)} at {per_second:g} answers per second"
         lines.append(f"{rate}, for the questions expected to go to models and functions")
-    stay = " to ".join(f"{100 * share:.1f}" for share in plan.kept_range)
-    lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples ({stay} %)")
+    kept_shares = " to ".join(f"{100 * share:.1f}" for share in plan.kept_range)
+    lines.append(f"expected to stay: {100 * plan.kept:.1f} % of the samples ({kept_shares} %)")
     lines += [f"note: {note}" for note in plan.notes]
     say(*lines)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import budget_of, job, money, positive, share
+from demur.cli._arguments import add_money_arguments, add_shared, budget_of, job, positive
 from demur.cli._output import note, print_json, say, show, show_plan
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     ask.add_argument(
         "--image", type=Path, action="append", default=[], help="image; may be given several times"
     )
-    share(ask, "--ledger", ledger="store the reply here, and reuse it when it is already here")
+    add_shared(ask, "--ledger", ledger="store the reply here, and reuse it when it is already here")
     ask.add_argument(
         "--repeat", type=positive, default=1, metavar="N", help="independent replies (default: 1)"
     )
@@ -54,17 +54,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="longest answer, in tokens (default: %(default)s)",
     )
-    share(ask, "--json", json="print the responses as JSON lines")
-    money(ask)
+    add_shared(ask, "--json", json="print the responses as JSON lines")
+    add_money_arguments(ask)
 
-    where = "ledger: calls.sqlite in the folder of a run or build"
+    ledger_help = "ledger: calls.sqlite in the folder of a run or build"
     stats = job(jobs, "stats", "replies, retries, tokens, cost and faults per model")
     export = job(
         jobs, "export", "write every reply as a JSON line, in an order that is the same everywhere"
     )
     gc = job(jobs, "gc", "delete replies of a model, or older than some days, and free the space")
-    for made in (stats, export, gc):
-        made.add_argument("ledger", type=Path, help=where)
+    for parser_of_job in (stats, export, gc):
+        parser_of_job.add_argument("ledger", type=Path, help=ledger_help)
     export.add_argument("--model", help="only replies of this model id")
     export.add_argument("--out", type=Path, help="file to write (default: standard output)")
     gc.add_argument("--model", help="delete replies of this model id")
@@ -83,8 +83,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     recover.add_argument(
         "into", type=Path, help="ledger that receives the replies; created if needed"
     )
-    for made in (stats, gc, recover):
-        share(made, "--json")
+    for parser_of_job in (stats, gc, recover):
+        add_shared(parser_of_job, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -158,11 +158,11 @@ def _stats(args: argparse.Namespace) -> int:
     from demur.models.ledger import Ledger
 
     with Ledger(args.ledger, read_only=True) as ledger:
-        found = ledger.stats()
+        stats_of_models = ledger.stats()
     if args.json:
-        print_json([s._asdict() for s in found])
-    elif found:
-        show(_table(found))
+        print_json([s._asdict() for s in stats_of_models])
+    elif stats_of_models:
+        show(_table(stats_of_models))
     else:
         say("the ledger holds no replies")
     return 0
@@ -180,21 +180,21 @@ def _export(args: argparse.Namespace) -> int:
 def _gc(args: argparse.Namespace) -> int:
     from demur.models.ask import shrink_ledger
 
-    found = shrink_ledger(args.ledger, model=args.model, days=args.older_than, dry=args.dry_run)
+    shrinking = shrink_ledger(args.ledger, model=args.model, days=args.older_than, dry=args.dry_run)
     if args.json:
         print_json(
             {
-                "replies": found.replies,
+                "replies": shrinking.replies,
                 "deleted": not args.dry_run,
-                "bytes_before": found.before,
-                "bytes_after": found.after,
+                "bytes_before": shrinking.before,
+                "bytes_after": shrinking.after,
             }
         )
     elif args.dry_run:
-        say(f"would delete {found.replies:,} replies")
+        say(f"would delete {shrinking.replies:,} replies")
     else:
         say(
-            f"deleted {found.replies:,} replies; {found.before:,} bytes before, {found.after:,} after"
+            f"deleted {shrinking.replies:,} replies; {shrinking.before:,} bytes before, {shrinking.after:,} after"
         )
     return 0
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import share
+from demur.cli._arguments import add_shared
 from demur.cli._output import print_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("first", type=Path, metavar="A", help="run to compare with")
     parser.add_argument("second", type=Path, metavar="B", help="run that may be better or worse")
-    share(parser, "--release")
+    add_shared(parser, "--release")
     parser.add_argument(
         "--every",
         action="store_true",
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="POINTS",
         help="say how many pairs it takes to detect a difference of this many points (default: 5)",
     )
-    share(parser, "--json", json="print everything as JSON")
+    add_shared(parser, "--json", json="print everything as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.see <= 100:
         raise UsageError(f"--see {args.see:g}", cure="give points between 0 and 100")
     items = None if args.json else max(args.items, 0)
-    found = compare(
+    comparison = compare(
         args.first, args.second, every=args.every, release=args.release, items=items
-    ).found
+    ).result
     if args.json:
-        print_json(as_json(found, args.see / 100), 1)
+        print_json(as_json(comparison, args.see / 100), 1)
     else:
-        print_comparison(found, items=max(args.items, 0), seen=args.see / 100)
-    return 1 if args.fail_if_worse and (found.worse or not found.differences) else 0
+        print_comparison(comparison, items=max(args.items, 0), effect=args.see / 100)
+    return 1 if args.fail_if_worse and (comparison.worse or not comparison.differences) else 0

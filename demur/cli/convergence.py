@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import TRUST, budget_of, money, share
+from demur.cli._arguments import TRUST, add_money_arguments, add_shared, budget_of
 from demur.cli._output import print_json, say, show
 
 
@@ -37,8 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="converged when each further gating model removes less than this share of what is left "
         "(default: %(default)s)",
     )
-    share(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
-    money(parser)
+    add_shared(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
+    add_money_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         print_estimate(planned, per_second=args.per_second, as_json=args.json)
         return 0
     with TerminalProgress() as steps:
-        found = measure_convergence(
+        convergence = measure_convergence(
             plan,
             out,
             base=base,
@@ -68,48 +68,56 @@ def run(args: argparse.Namespace) -> int:
             fresh=args.fresh,
         )
     if args.json:
-        print_json(found.model_dump(mode="json"))
+        print_json(convergence.model_dump(mode="json"))
         return 0
     from demur.reports.tables import Table, numbers, texts
 
-    monitors = sorted(found.rounds[0].monitors)
-    whole = all(one.kept is not None for one in found.rounds[1:])
-    held = any(one.undecided for one in found.rounds)
+    monitors = sorted(convergence.rounds[0].monitors)
+    is_kept_known = all(gate_round.kept is not None for gate_round in convergence.rounds[1:])
+    has_undecided = any(gate_round.undecided for gate_round in convergence.rounds)
     rates = [f"{m}: right / deflects / wrong %" for m in monitors]
     columns = (
         *texts("last gate"),
-        *numbers("left", *["undecided"] * held, "removed %", *["kept in the end"] * whole, *rates),
+        *numbers(
+            "left",
+            *["undecided"] * has_undecided,
+            "removed %",
+            *["kept in the end"] * is_kept_known,
+            *rates,
+        ),
     )
     rows = tuple(
         (
-            one.gates[-1] if one.gates else "none",
-            one.size,
-            *[one.undecided] * held,
-            _percent(one.changed),
-            *[one.kept] * whole,
+            gate_round.gates[-1] if gate_round.gates else "none",
+            gate_round.size,
+            *[gate_round.undecided] * has_undecided,
+            _percent(gate_round.changed),
+            *[gate_round.kept] * is_kept_known,
             *(
                 " / ".join(map(_percent, (c.accuracy, c.deflection, c.hallucination)))
-                for c in (one.monitors[m] for m in monitors)
+                for c in (gate_round.monitors[m] for m in monitors)
             ),
         )
-        for one in found.rounds
+        for gate_round in convergence.rounds
     )
     show(Table("rounds", "Gating models added one by one", columns, rows))
-    if found.silent:
-        say(f"no information from gates that answered nothing: {', '.join(found.silent)}")
-    verdict = f"converged after {found.converged_after} gate(s)"
-    if found.converged_after is None:
+    if convergence.silent:
+        say(f"no information from gates that answered nothing: {', '.join(convergence.silent)}")
+    verdict = f"converged after {convergence.converged_after} gate(s)"
+    if convergence.converged_after is None:
         verdict = "not converged: the last gate that answers still removes more, or there is no further gate"
-    say(f"{verdict} (threshold {100 * found.threshold:g} % of what is left)")
-    if whole:
-        after = found.kept_converged_after
-        when = f"converged after {after} gate(s)" if after is not None else "has not converged yet"
-        say(f"the release (samples kept by the whole funnel) {when}")
+    say(f"{verdict} (threshold {100 * convergence.threshold:g} % of what is left)")
+    if is_kept_known:
+        after = convergence.kept_converged_after
+        convergence_text = (
+            f"converged after {after} gate(s)" if after is not None else "has not converged yet"
+        )
+        say(f"the release (samples kept by the whole funnel) {convergence_text}")
     else:
         say(
             "samples kept in the end: unknown for some rounds; 'demur build --exhaustive' asks what is missing"
         )
-    for p in found.survival:
+    for p in convergence.survival:
         say(
             f"  up to strength {_percent(p.strength)} % ({p.gate}): {_percent(p.left)} % of the pool left "
             f"[{_percent(p.low)}, {_percent(p.high)}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import TRUST, job, share
+from demur.cli._arguments import TRUST, add_shared, job
 from demur.cli._output import note, print_json, say
 from demur.core.text import command
 
@@ -48,13 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="CORPUS",
         help="add your own documents (a corpus as 'demur index build' reads it)",
     )
-    share(export, *TRUST, "--json", json="print the counts as JSON")
+    add_shared(export, *TRUST, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from demur.curation.corpora import export_corpora
 
-    made = export_corpora(
+    exported = export_corpora(
         args.release,
         args.out,
         pool=args.pool,
@@ -63,18 +63,23 @@ def run(args: argparse.Namespace) -> int:
         mix=args.mix,
     )
     if args.json:
-        print_json({k: made[k] for k in ("release", "documents", "form", "counts", "questions")})
+        print_json(
+            {k: exported[k] for k in ("release", "documents", "form", "counts", "questions")}
+        )
         return 0
-    asked, all_ = made["questions"]["must deflect where gold is removed"], made["questions"]["all"]
-    say(
-        *(f"{name:<16} {n:>9,} documents" for name, n in made["counts"].items()),
-        f"documents: {made['documents']}",
+    must_deflect, all_ = (
+        exported["questions"]["must deflect where gold is removed"],
+        exported["questions"]["all"],
     )
     say(
-        f"{asked:,} of {all_:,} questions require a deflection where the gold is removed; for the others, "
+        *(f"{name:<16} {n:>9,} documents" for name, n in exported["counts"].items()),
+        f"documents: {exported['documents']}",
+    )
+    say(
+        f"{must_deflect:,} of {all_:,} questions require a deflection where the gold is removed; for the others, "
         f"{args.out / 'corpora.json'} names the documents that still state the answer"
     )
-    asked = command(
+    run_command = command(
         "run",
         args.release,
         "--scenarios",
@@ -84,5 +89,5 @@ def run(args: argparse.Namespace) -> int:
         "--system",
         "http:rag.yaml",
     )
-    note(f"\nnext: {asked}")
+    note(f"\nnext: {run_command}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import positive, share
+from demur.cli._arguments import add_shared, positive
 from demur.cli._output import note, print_json, say, show_plan
 
 
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan", action="store_true", help="print the calls to the small language model; make none"
     )
-    share(parser, "--per-second", "--json", json="print the contents of summary.json")
+    add_shared(parser, "--per-second", "--json", json="print the contents of summary.json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.reports.terminal import print_data
 
     if args.plan:
-        found = plan_demo(
+        plan = plan_demo(
             args.out,
             seed=args.seed,
             per_topic=args.per_topic,
@@ -54,9 +54,9 @@ def run(args: argparse.Namespace) -> int:
             per_second=args.per_second,
         )
         if args.json:
-            say(found.model_dump_json())
+            say(plan.model_dump_json())
         else:
-            show_plan(found)
+            show_plan(plan)
         return 0
     with TerminalProgress() as steps:
         data, summary = demo(

@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from demur.cli._arguments import share
+from demur.cli._arguments import add_shared
 from demur.cli._output import print_json, say, show, words
 
 UNASKABLE = "cannot be asked"
@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "release", type=Path, help="release folder; its build folder beside it adds detail"
     )
     parser.add_argument("sample", help="id of a sample, kept or dropped")
-    share(parser, "--json")
+    add_shared(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,23 +54,23 @@ def run(args: argparse.Namespace) -> int:
         show(Table("gates", "Gating models", columns, gates))
     if story.distractors:
         rows = []
-        unasked: Counter[str] = Counter()  # printed once, not beside every distractor
+        unasked_reasons: Counter[str] = Counter()  # printed once, not beside every distractor
         for d in story.distractors:
-            found = ", ".join(
+            origin = ", ".join(
                 filter(None, (d.origin, d.mode, "" if d.rank is None else f"rank {d.rank}"))
             )
             verdicts = {
                 gate: label for gate, label in d.labels.items() if not label.startswith(UNASKABLE)
             }
-            unasked.update(f"{g} {v}" for g, v in d.labels.items() if g not in verdicts)
+            unasked_reasons.update(f"{g} {v}" for g, v in d.labels.items() if g not in verdicts)
             rows.append(
-                (d.id, found, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d.decision)
+                (d.id, origin, ", ".join(f"{g} {v}" for g, v in verdicts.items()), d.decision)
             )
         columns = (*texts("id", "found by"), *texts("labels", "decision", wraps=True))
         show(Table("distractors", "Distractors", columns, tuple(rows)))
-        for why, n in unasked.items():
+        for reason, n in unasked_reasons.items():
             console.print(
-                words(f"{why} ({n} of {len(story.distractors)} distractors)"), highlight=False
+                words(f"{reason} ({n} of {len(story.distractors)} distractors)"), highlight=False
             )
     say(*(f"note: {line}" for line in story.notes))
     return 0

@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import job, share
-from demur.cli._asking import opened, questions_of, what_is_asked
+from demur.cli._arguments import add_shared, job
+from demur.cli._asking import add_question_arguments, open_release_of_command, questions_of
 from demur.cli._output import note, print_json, say
 from demur.core.text import command
 
 
-def _following(framework: str, out: Path, package: str, task: str) -> tuple[str, str]:
+def _next_commands(framework: str, out: Path, package: str, task: str) -> tuple[str, str]:
     """The commands that run the tasks, and where the framework then writes its log."""
     if framework == "inspect":
-        asked = command("eval", f"{package}/{task}", "--model", "MODEL", program="inspect")
-        return f"{command('install', out, program='pip')}; {asked}", "logs/....eval"
-    asked = command(
+        command_line = command("eval", f"{package}/{task}", "--model", "MODEL", program="inspect")
+        return f"{command('install', out, program='pip')}; {command_line}", "logs/....eval"
+    command_line = command(
         "-m",
         "lmms_eval",
         "--include_path",
@@ -30,25 +30,25 @@ def _following(framework: str, out: Path, package: str, task: str) -> tuple[str,
         "logs",
         program="python",
     )
-    return asked, f"logs/..._samples_{package}_{task}.jsonl"
+    return command_line, f"logs/..._samples_{package}_{task}.jsonl"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the frameworks and their arguments."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="FRAMEWORK")
-    for name, does in (
+    for name, description in (
         ("inspect", "write a package of tasks for inspect (UK AISI), one for each scenario"),
         ("lmms-eval", "write task files for lmms-eval, one for each scenario"),
     ):
-        one = job(jobs, name, does)
-        what_is_asked(one)
-        one.add_argument(
+        job_parser = job(jobs, name, description)
+        add_question_arguments(job_parser)
+        job_parser.add_argument(
             "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
         )
-        one.add_argument(
+        job_parser.add_argument(
             "--judge", default="local", help="judge of the answers there (default: %(default)s)"
         )
-        share(one, "--json", json="print the counts as JSON")
+        add_shared(job_parser, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,14 +57,16 @@ def run(args: argparse.Namespace) -> int:
     from demur.evaluation.for_lmms_eval import export_lmms_eval
 
     questions = questions_of(args)
-    release = opened(args, args.out)
+    release = open_release_of_command(args, args.out)
     write = export_inspect if args.job == "inspect" else export_lmms_eval
-    made = write(release, args.out, questions, judge=args.judge)
+    exported = write(release, args.out, questions, judge=args.judge)
     if args.json:
-        print_json(made._asdict())
+        print_json(exported._asdict())
         return 0
-    say(*(f"{made.package}/{task:<24} {n:>7,} questions" for task, n in made.tasks.items()))
-    asked, log = _following(args.job, args.out, made.package, next(iter(made.tasks)))
-    taken = command("run", args.release, "--system", f"answers:{log}")
-    note(f"\nnext: {asked}", f"then turn its log into a run:  {taken}")
+    say(*(f"{exported.package}/{task:<24} {n:>7,} questions" for task, n in exported.tasks.items()))
+    command_line, log = _next_commands(
+        args.job, args.out, exported.package, next(iter(exported.tasks))
+    )
+    run_command = command("run", args.release, "--system", f"answers:{log}")
+    note(f"\nnext: {command_line}", f"then turn its log into a run:  {run_command}")
     return 0

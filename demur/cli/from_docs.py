@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import TRUST, share
+from demur.cli._arguments import TRUST, add_shared
 from demur.cli._output import note, print_json, say
 from demur.core.progress import TerminalProgress
 from demur.core.text import brief, command
@@ -80,8 +80,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="its version (default: %(default)s)",
     )
     parser.add_argument("--licence", default="", metavar="TEXT", help="licence of the documents")
-    share(parser, "--skip-bad")
-    share(parser, *TRUST, "--json", json="print the counts as JSON")
+    add_shared(parser, "--skip-bad")
+    add_shared(parser, *TRUST, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.curation.from_docs.make import from_docs
 
     with TerminalProgress() as steps:
-        made = from_docs(
+        made_release = from_docs(
             args.docs,
             args.questions,
             args.out,
@@ -103,50 +103,50 @@ def run(args: argparse.Namespace) -> int:
             skip_bad=args.skip_bad,
             steps=steps,
         )
-    kept = sum(made.kinds.values())
+    question_count = sum(made_release.kinds.values())
     if args.json:
         print_json(
             {
-                "release": str(made.release.folder) if made.release else None,
-                "corpora": str(made.corpora),
-                "review": str(made.review),
-                "waiting": list(made.waiting),
-                "documents": made.documents,
-                "passages": made.passages,
-                "proposed": made.proposed,
-                "kinds": made.kinds,
-                "drops": made.drops,
+                "release": str(made_release.release.folder) if made_release.release else None,
+                "corpora": str(made_release.corpora),
+                "review": str(made_release.review),
+                "waiting": list(made_release.waiting),
+                "documents": made_release.documents,
+                "passages": made_release.passages,
+                "proposed": made_release.proposed,
+                "kinds": made_release.kinds,
+                "drops": made_release.drops,
             }
         )
-        return 0 if made.release else 1
+        return 0 if made_release.release else 1
     say(
-        f"{made.documents:,} documents, {made.passages:,} passages; {made.proposed:,} proposed as gold"
+        f"{made_release.documents:,} documents, {made_release.passages:,} passages; {made_release.proposed:,} proposed as gold"
     )
-    say(*(f"{n:>6,} {kind}" for kind, n in made.kinds.items()))
-    for why, those in made.drops.items():
-        say(f"{len(those):>6,} left out: {why}")
-        say(*(f"        {id}  {brief(text, 90)}" for id, text in list(those.items())[:SHOWN]))
-        if len(those) > SHOWN:
-            say(f"        ... and {len(those) - SHOWN:,} more; --json lists all")
-    if made.release is not None:
-        say(f"{made.release.folder}: {kept:,} questions")
-        following = command(
+    say(*(f"{n:>6,} {kind}" for kind, n in made_release.kinds.items()))
+    for reason, questions in made_release.drops.items():
+        say(f"{len(questions):>6,} left out: {reason}")
+        say(*(f"        {id}  {brief(text, 90)}" for id, text in list(questions.items())[:SHOWN]))
+        if len(questions) > SHOWN:
+            say(f"        ... and {len(questions) - SHOWN:,} more; --json lists all")
+    if made_release.release is not None:
+        say(f"{made_release.release.folder}: {question_count:,} questions")
+        next_command = command(
             "run",
-            made.release.folder,
+            made_release.release.folder,
             "--scenarios",
             "whole",
             "--corpora",
-            made.corpora,
+            made_release.corpora,
             "--system",
             "http:rag.yaml",
         )
     else:
         say(
-            f"{len(made.waiting):,} questions need a yes or no to their passages; no release is written yet"
+            f"{len(made_release.waiting):,} questions need a yes or no to their passages; no release is written yet"
         )
-        following = (
-            f"{command('annotate', '--out', made.review)}   (or by file: demur annotate export, then import), "
+        next_command = (
+            f"{command('annotate', '--out', made_release.review)}   (or by file: demur annotate export, then import), "
             "then this command again; or --accept-found to accept the proposed passages"
         )
-    note(f"\nnext: {following}")
-    return 0 if made.release else 1
+    note(f"\nnext: {next_command}")
+    return 0 if made_release.release else 1

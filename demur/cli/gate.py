@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import positive, share
+from demur.cli._arguments import add_shared, positive
 from demur.cli._output import print_json, say
 from demur.core.errors import UsageError
 
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", type=Path, metavar="RUN", help="fail when significantly worse than this run"
     )
-    share(parser, "--release", release="release of the run (default: the one beside it)")
+    add_shared(parser, "--release", release="release of the run (default: the one beside it)")
     parser.add_argument(
         "--max-failed",
         type=float,
@@ -75,23 +75,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="write Markdown for a pull request"
     )
-    share(parser, "--json")
+    add_shared(parser, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     from demur.api import open_release
     from demur.reports import gate as gates
 
-    asked = [
+    limits = [
         limit
         for side, rate in gates.LIMITS
         for limit in gates.limits(getattr(args, f"{side}_{rate}"), side, rate)
     ]
-    asked += gates.limits([args.min_joint] if args.min_joint else [], "min", "joint")
+    limits += gates.limits([args.min_joint] if args.min_joint else [], "min", "joint")
     if args.plan:
         result = gates.plan_of(
             open_release(args.run),
-            asked,
+            limits,
             args.scenarios,
             args.questions,
             args.judge,
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         result = gates.gate(
             args.run,
-            asked,
+            limits,
             baseline=args.baseline,
             release=args.release,
             most_failed=args.max_failed,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from demur.cli._arguments import TRUST, job, open_engine, positive, share
+from demur.cli._arguments import TRUST, add_shared, job, open_engine, positive
 from demur.cli._output import note, print_json, say, show, words
 
 EPILOG = """examples:
@@ -83,11 +83,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--workers", type=positive, help="threads that decode images (default: one per processor)"
     )
-    share(build, "--engine", "--ray-address")
+    add_shared(build, "--engine", "--ray-address")
     build.add_argument(
         "--allow-random", action="store_true", help="accept an encoder without trained weights"
     )
-    share(
+    add_shared(
         build,
         "--fresh",
         "--skip-bad",
@@ -100,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     info = job(verbs, "info", "describe an index folder; --verify reads every byte")
     info.add_argument("folder", type=Path, help="index folder")
     info.add_argument("--verify", action="store_true", help="check the hash of every file")
-    share(info, "--json", json="print the manifest")
+    add_shared(info, "--json", json="print the manifest")
     search = job(verbs, "search", "search an index by a text, an image or both", epilog=SEARCH)
     search.add_argument("folder", type=Path, help="index folder")
     search.add_argument("--text", default="", help="query text")
@@ -125,7 +125,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--text-encoder", help="encoder of its passages (default: the one its manifest names)"
     )
-    share(search, "--engine", "--ray-address", *TRUST, "--json")
+    add_shared(search, "--engine", "--ray-address", *TRUST, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -221,15 +221,15 @@ def _search(args: argparse.Namespace) -> int:
     if not text and args.image is None:
         raise UsageError("the query is empty", cure="give --text, --image or both")
     searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
-    mode, found = search(
+    mode, hits_and_documents = search(
         searcher, text, args.image, k=args.k, mode=args.mode or "", pages=args.pages
     )
-    shown = [
+    hits = [
         {**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page}
-        for hit, d in found
+        for hit, d in hits_and_documents
     ]
     if args.json:
-        print_json({"mode": mode, "index": searcher.id, "hits": shown}, 1)
+        print_json({"mode": mode, "index": searcher.id, "hits": hits}, 1)
         return 0
-    show(Hits([(hit.rank, hit.score, d) for hit, d in found], mode).frame.table)
+    show(Hits([(hit.rank, hit.score, d) for hit, d in hits_and_documents], mode).frame.table)
     return 0

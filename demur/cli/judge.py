@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import budget_of, job, positive, settings, share
+from demur.cli._arguments import add_shared, budget_of, job, positive, values_of_pairs
 from demur.cli._output import note, print_json, print_tables, say
 from demur.core.text import command
 
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run_ = job(jobs, "run", "grade the stored answers of a run again, without asking the system")
     run_.add_argument("run", type=Path, metavar="RUN", help="run folder")
-    share(run_, "--release", release="release of the run (default: the one beside it)")
+    add_shared(run_, "--release", release="release of the run (default: the one beside it)")
     run_.add_argument(
         "-o",
         "--out",
@@ -61,9 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     compare = job(
         jobs, "compare", "compare judges of the same answers: agreement, biases, repeat variance"
     )
-    share(compare, "runs")
+    add_shared(compare, "runs")
     correct = job(jobs, "correct", "correct the judge's rates by people's labels")
-    share(correct, "runs")
+    add_shared(correct, "runs")
     correct.add_argument(
         "--labels",
         type=Path,
@@ -102,31 +102,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="list the answers on which the judge and people differ",
     )
-    for made, where in (
+    for job_parser, where in (
         (file, "in files OUT@2 ..."),
         (run_, "are NAME@2 ..."),
         (bench, "have their own tables"),
     ):
-        made.add_argument(
+        job_parser.add_argument(
             "--repeat",
             type=positive,
             default=1,
             metavar="N",
             help=f"ask N times, past the ledger; further verdicts {where}",
         )
-    for made in (file, run_, attack):
-        made.add_argument(
+    for job_parser in (file, run_, attack):
+        job_parser.add_argument(
             "--judge",
             default="local",
             metavar="JUDGE",
             help="local, cascade:MODEL, model:MODEL, panel:J1,J2, lave:MODEL, module:Class "
             "(default: %(default)s)",
         )
-    share(file, "--skip-bad")
-    for made in (compare, correct):
-        share(made, "--release", "--form", "--json")
-    for made in (file, run_, attack, bench):
-        share(made, "--ledger", "--concurrency", "--budget", "--prices", "--json")
+    add_shared(file, "--skip-bad")
+    for job_parser in (compare, correct):
+        add_shared(job_parser, "--release", "--form", "--json")
+    for job_parser in (file, run_, attack, bench):
+        add_shared(job_parser, "--ledger", "--concurrency", "--budget", "--prices", "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -135,10 +135,12 @@ def run(args: argparse.Namespace) -> int:
     from demur.core.errors import UsageError
     from demur.core.progress import TerminalProgress
 
-    if named := getattr(args, "named", None):  # of `attack`
-        if args.judge not in ("local", named):
-            raise UsageError(f"two judges: {named!r} and {args.judge!r}", cure="leave out --judge")
-        args.judge = named
+    if judge_named := getattr(args, "named", None):  # of `attack`
+        if args.judge not in ("local", judge_named):
+            raise UsageError(
+                f"two judges: {judge_named!r} and {args.judge!r}", cure="leave out --judge"
+            )
+        args.judge = judge_named
     args.ledger = args.ledger or Path("judge-calls.sqlite")
     args.budget = budget_of(args)  # one for all repeats
     with TerminalProgress() as steps:
@@ -148,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
         )
 
 
-def _opened(args: argparse.Namespace, repeat: int = 0, *, unmasked: bool = False) -> Any:
+def _open_judge(args: argparse.Namespace, repeat: int = 0, *, unmasked: bool = False) -> Any:
     """The judge of ``--judge``."""
     from demur.judge.base import JudgeContext, open_judge
 
@@ -159,42 +161,46 @@ def _opened(args: argparse.Namespace, repeat: int = 0, *, unmasked: bool = False
 
 
 def _progress(
-    args: argparse.Namespace, judge: Any, steps: Any, what: str = "answers graded", total: int = 0
+    args: argparse.Namespace,
+    judge: Any,
+    steps: Any,
+    counted: str = "answers graded",
+    total: int = 0,
 ) -> Any:
     """A function of the number done, which tells it; with where the calls are that a killed command made."""
-    kept = f"calls kept in {args.ledger}" if getattr(judge, "asks_models", False) else ""
-    return lambda n: steps.count(what, n, total, kept)
+    where_calls_are = f"calls kept in {args.ledger}" if getattr(judge, "asks_models", False) else ""
+    return lambda n: steps.count(counted, n, total, where_calls_are)
 
 
 def _file(args: argparse.Namespace, steps: Any) -> int:
     from demur.core.text import brief
     from demur.evaluation.rejudge import judge_file
 
-    judges = [_opened(args, repeat) for repeat in range(args.repeat)]
-    every = []
+    judges = [_open_judge(args, repeat) for repeat in range(args.repeat)]
+    verdicts_of_repeats = []
     for repeat, judge in enumerate(judges):
         out = (
             args.out.with_stem(f"{args.out.stem}@{repeat + 1}") if args.out and repeat else args.out
         )
         progress = _progress(args, judge, steps)
-        every.append(
+        verdicts_of_repeats.append(
             judge_file(
                 args.rows,
                 judge,
                 out,
-                columns=settings(args.map, "--map output=response"),
+                columns=values_of_pairs(args.map, "--map output=response"),
                 skip_bad=args.skip_bad,
                 progress=progress,
             )
         )
-    for verdict in () if args.json else every[0][:20]:
+    for verdict in () if args.json else verdicts_of_repeats[0][:20]:
         say(f"{brief(verdict.id, 24):<24}  {_outcome(verdict):<10}  {brief(verdict.reason, 90)}")
-    if len(every[0]) > 20 and not args.json:
-        say(f"... and {len(every[0]) - 20:,} more")
-    told = []
-    for judge, verdicts in zip(judges, every, strict=True):
+    if len(verdicts_of_repeats[0]) > 20 and not args.json:
+        say(f"... and {len(verdicts_of_repeats[0]) - 20:,} more")
+    summaries = []
+    for judge, verdicts in zip(judges, verdicts_of_repeats, strict=True):
         counts = Counter(map(_outcome, verdicts))
-        told.append(
+        summaries.append(
             _summary(judge)
             | {"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]}
         )
@@ -204,7 +210,7 @@ def _file(args: argparse.Namespace, steps: Any) -> int:
             )
             say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
             note(*_summary(judge).values())
-    _say(args, told, every)
+    _print_repeats(args, summaries, verdicts_of_repeats)
     return 0
 
 
@@ -217,25 +223,27 @@ def _outcome(verdict: Verdict) -> str:
     return verdict.outcome.value if verdict.outcome else verdict.status.value
 
 
-def _say(
-    args: argparse.Namespace, told: list[dict[str, Any]], verdicts: Sequence[Sequence[Verdict]]
+def _print_repeats(
+    args: argparse.Namespace, summaries: list[dict[str, Any]], verdicts: Sequence[Sequence[Verdict]]
 ) -> None:
     """Print as JSON what is told of the first verdicts and of each repeat, or how often a repeat differs from them."""
     from demur.judge.measures.agreement import repeat_variance
 
-    found = repeat_variance(verdicts[0], verdicts[1:])
+    variance = repeat_variance(verdicts[0], verdicts[1:])
     if args.json:
-        more = (
-            {"repeats": told[1:], "repeat_variance": found.model_dump(mode="json")}
-            if told[1:]
+        repeats_record = (
+            {"repeats": summaries[1:], "repeat_variance": variance.model_dump(mode="json")}
+            if summaries[1:]
             else {}
         )
-        print_json(told[0] | more)
+        print_json(summaries[0] | repeats_record)
     elif verdicts[1:]:
-        ends = (
-            "" if found.value is None else f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}] "
+        interval = (
+            ""
+            if variance.value is None
+            else f"{variance.value:.1%} [{variance.low:.1%}, {variance.high:.1%}] "
         )
-        say(f"another verdict when asked again: {ends}of n = {found.n:,}")
+        say(f"another verdict when asked again: {interval}of n = {variance.n:,}")
 
 
 def _run(args: argparse.Namespace, steps: Any) -> int:
@@ -247,12 +255,12 @@ def _run(args: argparse.Namespace, steps: Any) -> int:
 
     release = open_beside(args.run, args.release)
     if args.out is None:
-        return _beside(args, steps, release)
+        return _judge_beside(args, steps, release)
     if args.name or args.repeat > 1:
         raise UsageError(
             "--name and --repeat are of verdicts beside the run's own", cure="leave out --out"
         )
-    judge = _opened(args)
+    judge = _open_judge(args)
     judge_run(
         args.run, release, judge, args.out, progress=_progress(args, judge, steps), note=steps.note
     )
@@ -266,7 +274,7 @@ def _run(args: argparse.Namespace, steps: Any) -> int:
     return 1 if silent else 0
 
 
-def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
+def _judge_beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
     """File the verdicts in the run itself, once per repeat."""
     import re
 
@@ -276,62 +284,67 @@ def _beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
     from demur.reports.terminal import print_data, summarised
 
     name = args.name
-    first: dict[str, Any] = {}
+    first_summary: dict[str, Any] = {}
     for repeat in range(args.repeat):
-        one = _opened(args, repeat)
-        name = name or re.sub(r"[^\w.+-]+", "-", one.id).strip("-")[:60]
-        called = f"{name}@{repeat + 1}" if repeat else name
-        file = judge_beside(args.run, release, one, called, progress=_progress(args, one, steps))
+        judge = _open_judge(args, repeat)
+        name = name or re.sub(r"[^\w.+-]+", "-", judge.id).strip("-")[:60]
+        verdicts_name = f"{name}@{repeat + 1}" if repeat else name
+        file = judge_beside(
+            args.run, release, judge, verdicts_name, progress=_progress(args, judge, steps)
+        )
         steps.note(f"{file}")
         if credit := _mean_credit(v.get("credit") for _, v in read_jsonl(file, Problems())):
             steps.note(credit)
-        for summary in (found := _summary(one)).values():
+        for summary in (judge_summary := _summary(judge)).values():
             steps.note(summary)
-        first = first or found
+        first_summary = first_summary or judge_summary
     data = load([args.run], release.folder, verdicts=name)
     if args.json:
-        print_json({"verdicts": name} | first | summarised(data), 1)
+        print_json({"verdicts": name} | first_summary | summarised(data), 1)
     else:
         print_data(data)
-        compared, reported = (
+        compare_command, report_command = (
             command("judge", "compare", args.run),
             command("report", args.run, "--verdicts", name),
         )
-        note(f"next: {compared}; {reported}")
+        note(f"next: {compare_command}; {report_command}")
     return 0
 
 
 def _mean_credit(credits: Iterable[float | None]) -> str:
     """The mean credit of a judge that rates, and how many answers it did not rate; "" for a judge that only labels."""
-    given = list(credits)
-    rated = [c for c in given if c is not None]
+    all_credits = list(credits)
+    rated = [c for c in all_credits if c is not None]
     if not rated:
         return ""
-    return f"mean credit {sum(rated) / len(rated):.3f} of n = {len(rated):,}, {len(given) - len(rated):,} not rated"
+    return f"mean credit {sum(rated) / len(rated):.3f} of n = {len(rated):,}, {len(all_credits) - len(rated):,} not rated"
 
 
 def _compare(args: argparse.Namespace) -> int:
     from demur.reports.judges import biases, compare_judges, tables
     from demur.reports.tables import to_records
 
-    found = compare_judges(args.runs, args.release)
-    made = tables(found)
+    comparison = compare_judges(args.runs, args.release)
+    agreement_and_biases = tables(comparison)
     if args.json:
         print_json(
             {
-                "agreement": to_records(made[0]),
-                "answers": len(found.answers),
-                "unjudged": found.unjudged,
-                "reference": found.reference,
+                "agreement": to_records(agreement_and_biases[0]),
+                "answers": len(comparison.answers),
+                "unjudged": comparison.unjudged,
+                "reference": comparison.reference,
                 "biases": {
-                    j: {k: b._asdict() for k, b in biases(found, j).items()} for j in found.judges
+                    j: {k: b._asdict() for k, b in biases(comparison, j).items()}
+                    for j in comparison.judges
                 },
-                "repeat_variance": {j: m.model_dump(mode="json") for j, m in found.repeats.items()},
+                "repeat_variance": {
+                    j: m.model_dump(mode="json") for j, m in comparison.repeats.items()
+                },
             },
             1,
         )
     else:
-        print_tables(made, args.form)
+        print_tables(agreement_and_biases, args.form)
     return 0
 
 
@@ -340,9 +353,9 @@ def _correct(args: argparse.Namespace) -> int:
     from demur.reports.data import load
 
     data = load(args.runs, args.release, verdicts=args.verdicts)
-    tables, found = corrections_of(data, args.labels, finite=args.finite)
+    tables, record = corrections_of(data, args.labels, finite=args.finite)
     if args.json:
-        print_json(found, 1)
+        print_json(record, 1)
     else:
         print_tables(tables, args.form)
     return 0
@@ -355,17 +368,19 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
     from demur.judge.attacks import attacks
     from demur.reports.tables import Table, numbers, texts
 
-    judge = _opened(args)
-    bare = _opened(args, unmasked=True) if args.unmasked else None
-    if bare is not None and not getattr(bare, "asks_models", False):
+    judge = _open_judge(args)
+    unmasked_judge = _open_judge(args, unmasked=True) if args.unmasked else None
+    if unmasked_judge is not None and not getattr(unmasked_judge, "asks_models", False):
         raise UsageError(
             "it asks no model, and nothing is masked", item=judge.id, cure="leave out --unmasked"
         )
-    total = sum(1 for _ in attacks()) * (2 if bare else 1)
-    found = put_attacks(judge, _progress(args, judge, steps, "attacks", total), bare)
+    total = sum(1 for _ in attacks()) * (2 if unmasked_judge else 1)
+    attack_results = put_attacks(
+        judge, _progress(args, judge, steps, "attacks", total), unmasked_judge
+    )
     if args.json:
-        families = [h._asdict() for h in found.families]
-        print_json(_summary(judge) | {"families": families, "flipped": found.flipped})
+        families = [h._asdict() for h in attack_results.families]
+        print_json(_summary(judge) | {"families": families, "flipped": attack_results.flipped})
         return 0
     columns = (
         *texts("Family"),
@@ -374,14 +389,16 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
     notes = [
         "Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade."
     ]
-    if bare:
+    if unmasked_judge:
         columns += numbers("Flipped unmasked", "Blocked by the mask")
         notes.append(
             "Flipped unmasked: by answers of which nothing is left out. Blocked by the mask: flipped only so."
         )
-    counts = {h.family: [int(n) for n in h[1:] if n is not None] for h in found.families}
-    plain = counts.pop("none")
-    rows: list[tuple[str | int, ...]] = [("(wrong answers without an attack)", *plain)]
+    counts = {h.family: [int(n) for n in h[1:] if n is not None] for h in attack_results.families}
+    wrong_without_attack = counts.pop("none")
+    rows: list[tuple[str | int, ...]] = [
+        ("(wrong answers without an attack)", *wrong_without_attack)
+    ]
     rows += [(family, *n) for family, n in counts.items()]
     rows.append(("All attacks", *map(sum, zip(*counts.values(), strict=True))))
     rules = frozenset({1, len(rows) - 1})
@@ -391,20 +408,22 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
     print_tables([table], "terminal")
     note(*_summary(judge).values())
     if args.show:
-        say(*(f"flipped by: {brief(text, 110)}" for text in found.flipped))
+        say(*(f"flipped by: {brief(text, 110)}" for text in attack_results.flipped))
     return 0
 
 
 def _bench(args: argparse.Namespace, steps: Any) -> int:
     from demur.reports.judge_bench import measure_judge
 
-    judges = [_opened(args, repeat) for repeat in range(args.repeat)]
-    every = [measure_judge(judge, args.on, _progress(args, judge, steps)) for judge in judges]
+    judges = [_open_judge(args, repeat) for repeat in range(args.repeat)]
+    benches = [measure_judge(judge, args.on, _progress(args, judge, steps)) for judge in judges]
     if not args.json:
-        print_tables([table for each in every for table in each.tables()], "terminal")
+        print_tables([table for bench in benches for table in bench.tables()], "terminal")
         note(*(line for judge in judges for line in _summary(judge).values()))
-    told = [_summary(judge) | each.as_dict() for judge, each in zip(judges, every, strict=True)]
-    _say(args, told, [each.verdicts for each in every])
+    summaries = [
+        _summary(judge) | bench.as_dict() for judge, bench in zip(judges, benches, strict=True)
+    ]
+    _print_repeats(args, summaries, [bench.verdicts for bench in benches])
     if args.wrong and not args.json:
-        say(*every[0].wrong())
+        say(*benches[0].wrong())
     return 0

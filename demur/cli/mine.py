@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import TRUST, open_engine, positive, share
+from demur.cli._arguments import TRUST, add_shared, open_engine, positive
 from demur.cli._output import note, print_json, say, show
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="both: the samples' own negatives before the mined ones; mined: only those (default: %(default)s)",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="use only the first N samples")
-    share(parser, "--skip-bad")
+    add_shared(parser, "--skip-bad")
     choice = parser.add_argument_group("filters, as in sentence-transformers' mine_hard_negatives")
     choice.add_argument(
         "--absolute-margin", type=float, metavar="M", help="score at least M below the gold's"
@@ -112,7 +112,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("top", "random"),
         help="take the best candidates, or draw among them (default: top)",
     )
-    share(parser, "--seed", seed="seed of --sampling random (default: %(default)s)")
+    add_shared(parser, "--seed", seed="seed of --sampling random (default: %(default)s)")
     parser.add_argument(
         "--probes",
         type=positive,
@@ -120,7 +120,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="inverted lists searched per question, where the index has any (default: as many as find 99 %% of the "
         "exact neighbours of 512 questions or more)",
     )
-    share(
+    add_shared(
         parser,
         "--engine",
         "--ray-address",

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import TRUST, job, positive, share
+from demur.cli._arguments import TRUST, add_shared, job, positive
 from demur.cli._output import say, show
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="NAME:FOLDER?option=value; only the name for a built-in one",
     )
     build.add_argument("--out", type=Path, required=True, help="pool folder")
-    share(build, "--skip-bad", skip_bad="leave out bad rows and defective samples, and count them")
+    add_shared(
+        build, "--skip-bad", skip_bad="leave out bad rows and defective samples, and count them"
+    )
     build.add_argument(
         "--drop-duplicates", action="store_true", help="keep the first of equal questions"
     )
@@ -40,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     show = job(verbs, "show", "print the statistics of a pool")
     show.add_argument("folder", type=Path, help="pool folder")
-    share(build, *TRUST, "--json")
-    share(show, "--json")
+    add_shared(build, *TRUST, "--json")
+    add_shared(show, "--json")
 
 
 def run(args: argparse.Namespace) -> int:

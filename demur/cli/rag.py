@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import TRUST, job, share
+from demur.cli._arguments import TRUST, add_shared, job
 from demur.cli._output import print_json, print_tables, say
 
 
@@ -32,14 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     probe.add_argument(
         "--release", type=Path, metavar="DIR", help="release whose question is asked"
     )
-    share(probe, *TRUST, "--json")
+    add_shared(probe, *TRUST, "--json")
     table = job(
         jobs,
         "table",
         "show where retrieval or generation fails: was the gold retrieved, was the answer right",
         epilog="example:\n  $ demur rag table rag-runs --release demo-out/release",
     )
-    share(table, "runs", "--release", "--form", "--json", json="print the rows as JSON")
+    add_shared(table, "runs", "--release", "--form", "--json", json="print the rows as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

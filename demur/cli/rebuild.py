@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import budget_of
-from demur.cli.build import common, print_built, print_estimate
+from demur.cli.build import add_common_arguments, print_built, print_estimate
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--version", help="version of the new release (default: the next minor version)"
     )
-    common(parser, "NAME-VERSION of the new release, beside the old one")
+    add_common_arguments(parser, "NAME-VERSION of the new release, beside the old one")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import job, share
+from demur.cli._arguments import add_shared, job
 from demur.cli._output import note, print_json, say, show, show_funnel, words
 from demur.core.text import brief, plain
 
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             sub.add_argument(
                 "--private", action="store_true", help="create the hub repository as private"
             )
-        share(sub, "--json")
+        add_shared(sub, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,56 +74,65 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
 def _diff(old: Release, new: Release, *, as_json: bool) -> int:
     from demur.release.diff import difference
 
-    found = difference(old, new)
+    change = difference(old, new)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(change.model_dump(mode="json"))
         return 0
     say(
-        f"{found.old} -> {found.new}: {len(found.left):,} removed, {len(found.came):,} added, "
-        f"{len(found.changed):,} changed, {found.same:,} unchanged"
+        f"{change.old} -> {change.new}: {len(change.left):,} removed, {len(change.came):,} added, "
+        f"{len(change.changed):,} changed, {change.same:,} unchanged"
     )
     if old.name != new.name:
         say("these are two benchmarks, not two versions of one")
-    say(*(f"  {n:>6,} removed: {why}" for why, n in found.why_left.items()))
+    say(*(f"  {n:>6,} removed: {why}" for why, n in change.why_left.items()))
     say(
         *(
             f"  {n:>6,} added: dropped from the old release: {why}"
-            for why, n in found.why_came.items()
+            for why, n in change.why_came.items()
         )
     )
-    lost = sum(len(c.distractors_left) for c in found.changed)
-    came = sum(len(c.distractors_came) for c in found.changed)
-    if lost or came:
-        say(f"  samples in both releases: {lost:,} distractors removed, {came:,} added")
+    distractors_removed = sum(len(c.distractors_left) for c in change.changed)
+    distractors_added = sum(len(c.distractors_came) for c in change.changed)
+    if distractors_removed or distractors_added:
+        say(
+            f"  samples in both releases: {distractors_removed:,} distractors removed, {distractors_added:,} added"
+        )
     from demur.reports.tables import Cell, Table, numbers, texts
 
-    for head, table_of in (("source", found.by_source), ("topic", found.by_topic)):
+    for head, table_of in (("source", change.by_source), ("topic", change.by_topic)):
         kinds = {"left": "removed", "came": "added", "changed": "changed", "same": "unchanged"}
         rows: tuple[tuple[Cell, ...], ...] = tuple(
             (key or "(none)", *(n.get(c, 0) for c in kinds)) for key, n in table_of.items()
         )
         columns = (*texts(head), *numbers(*kinds.values()))
         show(Table(head, f"Samples by {head}", columns, rows))
-    for key, pair in {**{f"recipe {k}": v for k, v in found.recipe.items()}, **found.made}.items():
-        say(f"{key}: {_change(*pair)}")
+    for key, pair in {
+        **{f"recipe {k}": v for k, v in change.recipe.items()},
+        **change.made,
+    }.items():
+        say(f"{key}: {_change_text(*pair)}")
     return 0
 
 
-def _change(old: object, new: object) -> str:
+def _change_text(old: object, new: object) -> str:
     """How two values differ; for lists of named things, which were added, removed or changed."""
     if isinstance(old, list) and isinstance(new, list):
-        one, other = ({_name(x): x for x in values} for values in (old, new))
-        parts = [f"+ {brief(k)}" for k in other if k not in one] + [
-            f"- {brief(k)}" for k in one if k not in other
+        old_members, new_members = ({_member_name(x): x for x in values} for values in (old, new))
+        parts = [f"+ {brief(k)}" for k in new_members if k not in old_members] + [
+            f"- {brief(k)}" for k in old_members if k not in new_members
         ]
-        parts += [f"{brief(k)} changed" for k in one if k in other and one[k] != other[k]]
+        parts += [
+            f"{brief(k)} changed"
+            for k in old_members
+            if k in new_members and old_members[k] != new_members[k]
+        ]
         return ", ".join(parts) or "another order"
     if old is None:
         return f"+ {brief(new)}"
     return f"- {brief(old)}" if new is None else f"{brief(old)} -> {brief(new)}"
 
 
-def _name(value: object) -> str:
+def _member_name(value: object) -> str:
     return str(
         (value.get("name") or value.get("system") or value) if isinstance(value, dict) else value
     )
@@ -132,25 +141,27 @@ def _name(value: object) -> str:
 def _push(release: Release, args: argparse.Namespace) -> int:
     from demur.release.push import push
 
-    sent = push(release, args.target, dry_run=args.dry_run, private=args.private)
+    pushed = push(release, args.target, dry_run=args.dry_run, private=args.private)
     if args.json:
         print_json(
             {
-                "target": sent.target,
+                "target": pushed.target,
                 "dry_run": args.dry_run,
-                "files": sent.files,
-                "there": list(sent.there),
-                "revision": sent.revision,
-                "note": sent.note,
+                "files": pushed.files,
+                "there": list(pushed.there),
+                "revision": pushed.revision,
+                "note": pushed.note,
             }
         )
         return 0
     sends = "would send" if args.dry_run else "sent"
-    say(*(f"{sends} {name} ({size:,} bytes)" for name, size in sent.files.items()))
+    say(*(f"{sends} {name} ({size:,} bytes)" for name, size in pushed.files.items()))
     verb = "would be sent" if args.dry_run else "sent"
-    where = f"{sent.target} at {sent.revision}" if sent.revision else sent.target
-    remark = f" - {sent.note}" if sent.note else ""
-    say(f"{where}: {len(sent.files)} files {verb}, {len(sent.there)} there already{remark}")
+    target_text = f"{pushed.target} at {pushed.revision}" if pushed.revision else pushed.target
+    remark = f" - {pushed.note}" if pushed.note else ""
+    say(
+        f"{target_text}: {len(pushed.files)} files {verb}, {len(pushed.there)} there already{remark}"
+    )
     return 0
 
 
@@ -167,7 +178,9 @@ def _show(release: Release, *, as_json: bool) -> int:
                 "manifest": release.manifest,
                 "funnel": release.funnel,
                 "recall": release.recall,
-                "evidence": [one.model_dump(mode="json") for one in evidence],
+                "evidence": [
+                    source_evidence.model_dump(mode="json") for source_evidence in evidence
+                ],
             },
             1,
         )
@@ -176,9 +189,9 @@ def _show(release: Release, *, as_json: bool) -> int:
 
     console = Console()
     manifest = release.manifest
-    made = words(f"made by demur {manifest['demur']}")
+    made_by = words(f"made by demur {manifest['demur']}")
     name = words(release.name, release.version, style="bold")
-    console.print(name, f"sha256 {release.sha256[:16]}", made, sep="  ", highlight=False)
+    console.print(name, f"sha256 {release.sha256[:16]}", made_by, sep="  ", highlight=False)
     for key, value in manifest["counts"].items():
         if isinstance(value, int):
             say(f"  {value:>7,}  {key.replace('_', ' ')}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import share
+from demur.cli._arguments import add_shared
 from demur.cli._output import print_json, say
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    share(parser, "runs", runs="run folders, or folders that hold runs (demo-out)")
+    add_shared(parser, "runs", runs="run folders, or folders that hold runs (demo-out)")
     parser.add_argument(
         "-o",
         "--out",
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="HTML file (default: %(default)s)",
     )
-    share(parser, "--release")
+    add_shared(parser, "--release")
     parser.add_argument(
         "--tables",
         type=Path,
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MB",
         help="maximum size of all images in the page (default: %(default)s)",
     )
-    share(parser, "--json", json="print the numbers and the written files as JSON")
+    add_shared(parser, "--json", json="print the numbers and the written files as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

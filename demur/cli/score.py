@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from demur.cli._arguments import share
+from demur.cli._arguments import add_shared
 from demur.cli._output import print_json, print_tables
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    share(parser, "runs", "--release")
+    add_shared(parser, "runs", "--release")
     parser.add_argument(
         "--metric",
         default="",
         help="infoseek, evqa, webqa, mmdocrag, mragbench, viquae-em, viquae-f1 (default: each source's own)",
     )
-    share(parser, "--form", "--json", json="print the rows as JSON")
+    add_shared(parser, "--form", "--json", json="print the rows as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,11 +29,11 @@ def run(args: argparse.Namespace) -> int:
     table = table if table.rows else official_table(data, args.metric)
     if args.json:
         names = [c.title.lower() for c in table.columns]
-        found = [dict(zip(names, row, strict=True)) for row in table.rows]
-        for row in found:
+        records = [dict(zip(names, row, strict=True)) for row in table.rows]
+        for row in records:
             if isinstance(n := row["n"], Count):
                 row |= {"n": n.items, "repeats": n.repeats}
-        print_json(found, 1)
+        print_json(records, 1)
     else:
         print_tables([table], args.form)
     return 0

@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import TRUST, job, positive, share
+from demur.cli._arguments import TRUST, add_shared, job, positive
 from demur.cli._output import note, print_json, say
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="list|show|check|unpack")
     listing = job(verbs, "list", "list every installed source adapter")
-    share(listing, "--json")
+    add_shared(listing, "--json")
     show = job(
         verbs,
         "show",
         "show the card of a source: purpose, licence, files, sizes, known defects, options",
     )
     show.add_argument("name", help="registered name, or module:Class")
-    share(show, "--json")
+    add_shared(show, "--json")
     check = job(
         verbs,
         "check",
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not compare with the counts of the card",
     )
-    share(check, *TRUST, "--json")
+    add_shared(check, *TRUST, "--json")
     unpack = job(
         verbs, "unpack", "unpack a zip or tar file safely: nothing is written outside the folder"
     )
@@ -65,12 +65,12 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     from demur.core.plugins import where
 
-    known = where("sources")
+    place_of_source = where("sources")
     if args.json:
-        print_json(known, 1)
+        print_json(place_of_source, 1)
     else:
-        width = max(map(len, known), default=0)
-        say(*(f"{name:<{width}}  {place}" for name, place in known.items()))
+        width = max(map(len, place_of_source), default=0)
+        say(*(f"{name:<{width}}  {place}" for name, place in place_of_source.items()))
         say("\n'demur sources show NAME' describes one")
     return 0
 
@@ -88,9 +88,9 @@ def _show(args: argparse.Namespace) -> int:
             1,
         )
         return 0
-    out = [f"{args.name}: {card.title if card else factory.__name__}", ""]
+    lines = [f"{args.name}: {card.title if card else factory.__name__}", ""]
     if card is None:
-        out.append("no card: put <module>.yaml beside the adapter, see docs/adding-a-source.md")
+        lines.append("no card: put <module>.yaml beside the adapter, see docs/adding-a-source.md")
     else:
         for name in (
             "purpose",
@@ -104,25 +104,27 @@ def _show(args: argparse.Namespace) -> int:
             "vlm_deflectionbench",
             "rule",
         ):
-            out.append(f"{name.replace('_', ' '):<20} {getattr(card, name)}")
-        out += ["", "files:"] + [
+            lines.append(f"{name.replace('_', ' '):<20} {getattr(card, name)}")
+        lines += ["", "files:"] + [
             f"  {file.name}  ({file.size})  {file.holds}" for file in card.files
         ]
         if card.published:
-            out += ["", "published (checked by 'demur sources check'):"]
+            lines += ["", "published (checked by 'demur sources check'):"]
             for pin in card.published:
-                stated = pin.model_dump(exclude={"file"}, exclude_none=True).items()
-                out.append(f"  {pin.file}  " + ", ".join(f"{key} {value}" for key, value in stated))
+                pin_fields = pin.model_dump(exclude={"file"}, exclude_none=True).items()
+                lines.append(
+                    f"  {pin.file}  " + ", ".join(f"{key} {value}" for key, value in pin_fields)
+                )
         if card.defects:
-            out += ["", "known defects:"] + [f"  - {defect}" for defect in card.defects]
-    out += [
+            lines += ["", "known defects:"] + [f"  - {defect}" for defect in card.defects]
+    lines += [
         "",
         "options (NAME:FOLDER?option=value): "
         + (", ".join(f"{k}={v}" for k, v in options.items()) or "none"),
     ]
     if documentation := inspect.getdoc(factory):
-        out += ["", documentation]
-    say(*out)
+        lines += ["", documentation]
+    say(*lines)
     return 0
 
 
@@ -131,9 +133,9 @@ def _check(args: argparse.Namespace) -> int:
     from demur.curation.sources.cards import pins_for
     from demur.curation.sources.check import check
 
-    named = source_at(args.source)
-    source = named.open()
-    pins = pins_for(named.name, args.pins, published=not args.no_published_pins)
+    source_named = source_at(args.source)
+    source = source_named.open()
+    pins = pins_for(source_named.name, args.pins, published=not args.no_published_pins)
     checked = check(source, pins, args.limit)
     if args.json:
         print_json(checked.model_dump(mode="json"), 1)
@@ -146,10 +148,10 @@ def _check(args: argparse.Namespace) -> int:
     return 1 if checked.findings else 0
 
 
-def _counted(counts: dict[str, int], most: int = 12) -> str:
-    shown = [f"{name} {count:,}" for name, count in list(counts.items())[:most]]
+def _counts_text(counts: dict[str, int], most: int = 12) -> str:
+    counts_shown = [f"{name} {count:,}" for name, count in list(counts.items())[:most]]
     return (
-        ", ".join(shown) + (f", ... {len(counts) - most} more" if len(counts) > most else "")
+        ", ".join(counts_shown) + (f", ... {len(counts) - most} more" if len(counts) > most else "")
         or "none"
     )
 
@@ -160,11 +162,11 @@ def _lines(checked: Checked) -> list[str]:
         + ("  (limited reading)" if checked.limited else ""),
         f"  samples      {checked.samples:,} ({checked.unanswerable:,} unanswerable, {checked.defective:,} defective, "
         f"{checked.without_gold:,} without gold)",
-        f"  splits       {_counted(checked.splits)}",
-        f"  topics       {_counted(checked.topics)}",
-        f"  answers      {_counted(checked.answers)}",
-        f"  gold         {_counted(checked.gold)}",
-        f"  negatives    {_counted(checked.negatives)}",
+        f"  splits       {_counts_text(checked.splits)}",
+        f"  topics       {_counts_text(checked.topics)}",
+        f"  answers      {_counts_text(checked.answers)}",
+        f"  gold         {_counts_text(checked.gold)}",
+        f"  negatives    {_counts_text(checked.negatives)}",
         f"  documents    {checked.documents:,}",
         f"  pictures     {checked.images:,} read",
     ]
@@ -174,10 +176,10 @@ def _lines(checked: Checked) -> list[str]:
         )
     if checked.named:
         out += ["", "samples counted above:"]
-    for what, ids in checked.named.items():
-        more = int(getattr(checked, what)) - len(ids[:8])
+    for flaw, ids in checked.named.items():
+        more = int(getattr(checked, flaw)) - len(ids[:8])
         out.append(
-            f"  {what.replace('_', ' ')}: {', '.join(ids[:8])}"
+            f"  {flaw.replace('_', ' ')}: {', '.join(ids[:8])}"
             + (f", and {more:,} more" if more else "")
         )
     if checked.notes:

@@ -56,44 +56,50 @@ def read_ratings(paths: Sequence[Path]) -> Ratings:
         BadInput: rows without an item; names all of them.
     """
     problems = Problems()
-    found: list[Rating] = []
+    ratings: list[Rating] = []
     judges: set[str] = set()
-    runs = {path.resolve() for path in paths if _is_verdicts(path)}
+    run_folders = {path.resolve() for path in paths if _is_verdicts(path)}
 
-    def named(run: Path, ask: str) -> str:
+    def id_with_run(run: Path, ask: str) -> str:
         """The id of an ask: systems share them, so the run is part of it, except of the only one."""
-        return ask if runs == {run.resolve()} else f"{run.resolve()}/{ask}"
+        return ask if run_folders == {run.resolve()} else f"{run.resolve()}/{ask}"
 
     for path in paths:
         if (path / "task.json").is_file():
-            about = {item.id: item.about for item in labelling.read_task(path)[1]} if runs else {}
+            about = (
+                {item.id: item.about for item in labelling.read_task(path)[1]}
+                if run_folders
+                else {}
+            )
             asks = {
-                item: named(path / a["run"], a["ask"])
+                item: id_with_run(path / a["run"], a["ask"])
                 for item, a in about.items()
                 if {"run", "ask"} <= a.keys()
             }
-            found += [r._replace(item=asks.get(r.item, r.item)) for r in labelling.ratings(path)]
+            ratings += [r._replace(item=asks.get(r.item, r.item)) for r in labelling.ratings(path)]
         elif _is_verdicts(path):
-            mine = _of_rows(path / "verdicts.jsonl", problems)
-            first = {rating.rater for rating in mine}
-            for name in verdict_names(path):
-                judge, _, repeat = name.partition("@")
-                again = bool(repeat) or judge in first  # the run's own judge, once more
-                beside = _of_rows(verdicts_file(path, name), problems)
-                mine += [r._replace(rater=judge, again=again) for r in beside]
-            judges |= {rating.rater for rating in mine}
+            ratings_of_run = _ratings_in(path / "verdicts.jsonl", problems)
+            own_raters = {rating.rater for rating in ratings_of_run}
+            for verdicts_name in verdict_names(path):
+                judge, _, repeat = verdicts_name.partition("@")
+                is_repeat = bool(repeat) or judge in own_raters  # the run's own judge, once more
+                other_ratings = _ratings_in(verdicts_file(path, verdicts_name), problems)
+                ratings_of_run += [r._replace(rater=judge, again=is_repeat) for r in other_ratings]
+            judges |= {rating.rater for rating in ratings_of_run}
             if (path / HUMAN).is_file():
-                mine += [r._replace(rater="people") for r in _of_rows(path / HUMAN, problems)]
-            found += [r._replace(item=named(path, r.item)) for r in mine]
+                ratings_of_run += [
+                    r._replace(rater="people") for r in _ratings_in(path / HUMAN, problems)
+                ]
+            ratings += [r._replace(item=id_with_run(path, r.item)) for r in ratings_of_run]
         elif path.is_file():
-            rows = _of_rows(path, problems)
-            found += rows
+            rows = _ratings_in(path, problems)
+            ratings += rows
             judges |= _judges_in(path) & {rating.rater for rating in rows}
         else:
             cure = "give a labelling folder, a run, or a .jsonl or .csv file of labels"
             raise UsageError("has no labels", item=path, cure=cure)
     problems.settle()
-    return Ratings(found, frozenset(judges))
+    return Ratings(ratings, frozenset(judges))
 
 
 def _judges_in(path: Path) -> set[str]:
@@ -108,20 +114,20 @@ def _is_verdicts(path: Path) -> bool:
     return (path / "verdicts.jsonl").is_file() and not (path / "task.json").is_file()
 
 
-def _of_rows(path: Path, problems: Problems) -> list[Rating]:
+def _ratings_in(path: Path, problems: Problems) -> list[Rating]:
     rows: Iterable[tuple[str, Mapping[str, Any]]]
     rows = read_jsonl(path, problems) if path.suffix == ".jsonl" else csv_rows(path, problems)
-    found: list[Rating] = []
-    counted: Counter[tuple[str, str]] = Counter()
+    ratings: list[Rating] = []
+    times_rated: Counter[tuple[str, str]] = Counter()
     for place, row in rows:
-        item = next((str(row[k]) for k in ("item", "ask", "id") if row.get(k)), "")
+        item = next((str(row[key]) for key in ("item", "ask", "id") if row.get(key)), "")
         label = str(row.get("label") or row.get("outcome") or "").strip().lower().replace(" ", "_")
-        judge, bound = (
+        judge, is_label = (
             row.get("judge"),
             "label" in row or "outcome" not in row,
         )  # a bound label is still a person's
         rater = str(
-            (row.get("annotator") or (not judge and row.get("rater")) if bound else judge)
+            (row.get("annotator") or (not judge and row.get("rater")) if is_label else judge)
             or path.stem
         )
         if not item:
@@ -130,10 +136,10 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
         if not label or label == labelling.CANNOT:
             continue  # unjudged, failed, blank: no label
         label = LABELS[label].value if label in LABELS else label
-        counted[item, rater] += 1
-        if counted[item, rater] <= 2:
-            found.append(Rating(item, rater, label, again=counted[item, rater] == 2))
-    return found
+        times_rated[item, rater] += 1
+        if times_rated[item, rater] <= 2:
+            ratings.append(Rating(item, rater, label, again=times_rated[item, rater] == 2))
+    return ratings
 
 
 # --- tables of agreement --------------------------------------------------------------------------
@@ -141,13 +147,13 @@ def _of_rows(path: Path, problems: Problems) -> list[Rating]:
 
 def judges_against_people(ratings: Sequence[Rating], judges: Iterable[str], seed: int) -> Table:
     """How far each judge agrees with each person, on the items that both labelled; no rows without both."""
-    of = defaultdict(list)
+    ratings_of = defaultdict(list)
     for rating in ratings:
-        of[rating.rater].append(rating)
+        ratings_of[rating.rater].append(rating)
     rows = []
     for judge in sorted(judges):
-        for person in sorted(of.keys() - set(judges)):
-            figures = agreed([*of[judge], *of[person]], seed=seed).figures
+        for person in sorted(ratings_of.keys() - set(judges)):
+            figures = agreed([*ratings_of[judge], *ratings_of[person]], seed=seed).figures
             raw, cohen = figures["raw"], figures["cohen"]
             if raw.n:
                 rows.append((judge, person, raw, cohen.value, cohen.low, cohen.high, raw.n))
@@ -160,13 +166,16 @@ def judges_against_people(ratings: Sequence[Rating], judges: Iterable[str], seed
     return Table("judges_people", "Each judge against each person", columns, tuple(rows))
 
 
-def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
+def agreement_tables(agreement: Agreed, *, judged: bool = False) -> list[Table]:
     """Agreement measures, base rates with self-consistency, and a confusion matrix per pair of labellers.
 
     Args:
         judged: a run's judge is among the labellers.
     """
-    figures = tuple((name, m.value, m.low, m.high, m.n) for name, m in found.figures.items())
+    figures = tuple(
+        (name, measure.value, measure.low, measure.high, measure.n)
+        for name, measure in agreement.figures.items()
+    )
     columns = (
         *texts("Measure"),
         *numbers("Value", "From", "To", decimals=3),
@@ -174,29 +183,32 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
     )
     notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
     if any(
-        m.value is not None and not m.interval.startswith("bootstrap")
-        for m in found.figures.values()
+        measure.value is not None and not measure.interval.startswith("bootstrap")
+        for measure in agreement.figures.values()
     ):
         notes.append("Where all resamples are equal: Wilson's interval of raw, none of the others.")
-    if len(found.raters) > 2:
+    if len(agreement.raters) > 2:
         notes.append("cohen: the unweighted mean over pairs of labellers.")
     if judged:
-        told = "Of the labelled items as they were drawn: drawn evenly over verdicts, they are not like the whole run"
-        notes.append(f"{told} (demur annotate take weights them).")
-    if found.single:
-        notes.append(f"Not counted: {found.single:,} items with only one label.")
+        scope = "Of the labelled items as they were drawn: drawn evenly over verdicts, they are not like the whole run"
+        notes.append(f"{scope} (demur annotate take weights them).")
+    if agreement.single:
+        notes.append(f"Not counted: {agreement.single:,} items with only one label.")
     tables = [Table("agreement", "Agreement", columns, figures, notes=tuple(notes))]
     rates = [
         (
             rater,
-            *(found.base_rates[rater][label] for label in found.labels),
-            sum(round((m.value or 0) * m.n) for m in found.base_rates[rater].values()),
-            found.consistency.get(rater),
-            found.consistency[rater].n if rater in found.consistency else 0,
+            *(agreement.base_rates[rater][label] for label in agreement.labels),
+            sum(
+                round((measure.value or 0) * measure.n)
+                for measure in agreement.base_rates[rater].values()
+            ),
+            agreement.consistency.get(rater),
+            agreement.consistency[rater].n if rater in agreement.consistency else 0,
         )
-        for rater in found.raters
+        for rater in agreement.raters
     ]
-    shares = tuple(Column(label, interval=True) for label in found.labels)
+    shares = tuple(Column(label, interval=True) for label in agreement.labels)
     columns = (
         *texts("Labeller"),
         *shares,
@@ -207,14 +219,14 @@ def agreement_tables(found: Agreed, *, judged: bool = False) -> list[Table]:
     tables.append(
         Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates))
     )
-    for pair in found.confusion[:10]:
+    for pair in agreement.confusion[:10]:
         rows: tuple[tuple[Any, ...], ...] = tuple(
             (label, *(int(cell) for cell in line), int(line.sum()))
-            for label, line in zip(found.labels, pair.table, strict=True)
+            for label, line in zip(agreement.labels, pair.table, strict=True)
         )
         columns = (
             *texts(""),
-            *(Column(label) for label in found.labels),
+            *(Column(label) for label in agreement.labels),
             *numbers("all"),
         )
         caption = f"Items by label: {pair.first} (rows) against {pair.second} (columns)"
@@ -242,7 +254,7 @@ def labels_from(path: Path) -> Labels:
         task, items = labelling.read_task(path)
         about = {item.id: item.about for item in items}
         settled = labelling.final_labels(path)
-        given = labelling.rubrics(path)
+        rubric_of = labelling.rubrics(path)
         return {
             (
                 str((path / about[item].get("run", "")).resolve()),
@@ -253,7 +265,7 @@ def labels_from(path: Path) -> Labels:
                 about[item].get("answer", ""),
                 task.bound.get("judge", ""),
                 task.bound.get("prompt_sha256", ""),
-                given.get(item, ""),
+                rubric_of.get(item, ""),
                 task.bound.get("shipped_rubric", ""),
                 task.bound.get("judge_code", ""),
             )
@@ -264,20 +276,22 @@ def labels_from(path: Path) -> Labels:
     if not file.is_file():
         raise UsageError("has no labels", item=path, cure="label some: demur annotate RUN")
     problems = Problems()
-    of = str(file.resolve().parent) if is_run(file.resolve().parent) else ""
-    found = {(of, ask): label for ask, label in read_labels(file, problems, two_way=True).items()}
+    run_folder = str(file.resolve().parent) if is_run(file.resolve().parent) else ""
+    labels = {
+        (run_folder, ask): label for ask, label in read_labels(file, problems, two_way=True).items()
+    }
     problems.settle()
-    return found
+    return labels
 
 
 class CorrectedCell(NamedTuple):
-    """One system in one scenario; ``found`` is None where labels do not suffice, and ``missing`` says why."""
+    """One system in one scenario; ``estimate`` is None where labels do not suffice, and ``missing`` says why."""
 
     run: str
     scenario: Scenario
     labelled: int
     answers: int
-    found: Corrected | None
+    estimate: Corrected | None
     missing: str
 
 
@@ -294,40 +308,52 @@ def corrected_cells(
         Stale: the labels are stale.
         UsageError: labels that name no run, and several runs.
     """
-    if len(data.runs) > 1 and any(not of for of, _ in labels):
+    if len(data.runs) > 1 and any(not folder for folder, _ in labels):
         raise UsageError(
             "the labels name no run", item=data.runs[0].name, cure="correct one run at a time"
         )
     head = head or headline(data.runs)
     cells = []
     for run in data.runs:
-        given = {
-            ask: label for (of, ask), label in labels.items() if of in ("", str(run.path.resolve()))
+        labels_of_run = {
+            ask: human_label
+            for (folder, ask), human_label in labels.items()
+            if folder in ("", str(run.path.resolve()))
         }
-        check_bound(run, given)
+        check_bound(run, labels_of_run)
         rows = head.where(run.rows)
         asks, scenario = rows.coded("ask"), rows.coded("scenario")
-        known = {ask: CODES[one.label] for ask, one in given.items()}
-        label = np.array([known.get(ask, -1) for ask in asks.labels], dtype=np.int64)[asks.codes]
-        for one in SCENARIOS:
-            if one.value not in scenario.labels:
+        code_of_ask = {ask: CODES[human_label.label] for ask, human_label in labels_of_run.items()}
+        codes = np.array([code_of_ask.get(ask, -1) for ask in asks.labels], dtype=np.int64)[
+            asks.codes
+        ]
+        for scenario_here in SCENARIOS:
+            if scenario_here.value not in scenario.labels:
                 continue
-            place = scenario.codes == scenario.labels.index(one.value)
-            verdict, mine = rows.result[place], label[place]
-            answered = verdict <= 3
-            n = int((mine[answered] >= 0).sum())
-            found, missing, cluster = None, f"too few labels ({LEAST} needed)", rows.cluster[place]
-            if n >= LEAST:
+            in_scenario = scenario.codes == scenario.labels.index(scenario_here.value)
+            verdicts, codes_here = rows.result[in_scenario], codes[in_scenario]
+            answered = verdicts <= 3
+            labelled = int((codes_here[answered] >= 0).sum())
+            estimate, missing, cluster = (
+                None,
+                f"too few labels ({LEAST} needed)",
+                rows.cluster[in_scenario],
+            )
+            if labelled >= LEAST:
                 try:
-                    found, missing = (
-                        corrected(verdict, mine, population=population, cluster=cluster),
+                    estimate, missing = (
+                        corrected(verdicts, codes_here, population=population, cluster=cluster),
                         "",
                     )
                 except DataError as error:  # no label on the answers of one verdict
                     missing = error.message
-            if found and any(one.two_way for one in given.values()):
-                found = found._replace(rates={"accuracy": found.rates["accuracy"]})
-            cells.append(CorrectedCell(run.name, one, n, int(answered.sum()), found, missing))
+            if estimate and any(human_label.two_way for human_label in labels_of_run.values()):
+                estimate = estimate._replace(rates={"accuracy": estimate.rates["accuracy"]})
+            cells.append(
+                CorrectedCell(
+                    run.name, scenario_here, labelled, int(answered.sum()), estimate, missing
+                )
+            )
     return cells
 
 
@@ -337,21 +363,30 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
     rules: set[int] = set()
     names = list(CLASSES)
     for cell in cells:
-        if cell.found is None:
+        if cell.estimate is None:
             if cell.labelled:
                 rules.add(len(rows))
                 line = (cell.scenario.value, cell.run, cell.missing, None, None, None)
                 rows.append((*line, cell.labelled, None, cell.answers))
             continue
         rules.add(len(rows))
-        found = cell.found
-        head = (cell.scenario.value, cell.run)
-        graded = found.naive["accuracy"].n
+        estimate = cell.estimate
+        labels_of_line = (cell.scenario.value, cell.run)
+        graded = estimate.naive["accuracy"].n
         rows.append(
-            (*head, "as judged", *(found.naive[n] for n in names), None, graded, cell.answers)
+            (
+                *labels_of_line,
+                "as judged",
+                *(estimate.naive[n] for n in names),
+                None,
+                graded,
+                cell.answers,
+            )
         )
-        shares = (found.rates.get(n) for n in names)
-        rows.append((*head, "corrected", *shares, found.labelled, None, found.answers))
+        shares = (estimate.rates.get(n) for n in names)
+        rows.append(
+            (*labels_of_line, "corrected", *shares, estimate.labelled, None, estimate.answers)
+        )
     rates = (Column(name.capitalize(), interval=True) for name in names)
     columns = (
         *texts("Scenario", "System", "Rates"),
@@ -368,7 +403,7 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
                 missing=f"{LEAST} labels of a system in a scenario: demur annotate",
             )
         ]
-    population = next((c.found.rates["accuracy"].interval for c in cells if c.found), "")
+    population = next((c.estimate.rates["accuracy"].interval for c in cells if c.estimate), "")
     notes = [
         "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
         f"includes unjudged answers, but not failed ones. Intervals: {population or 'none'}. As judged: of the graded "
@@ -379,13 +414,13 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
             "Labels of other verdicts tell nothing of those without: demur annotate RUN draws unjudged answers too."
         )
     if blind := [
-        f"{c.scenario.value}, {c.run}: {100 * c.found.blind:.1f} %"
+        f"{c.scenario.value}, {c.run}: {100 * c.estimate.blind:.1f} %"
         for c in cells
-        if c.found and c.found.blind
+        if c.estimate and c.estimate.blind
     ]:
-        told = "No label has the verdict of some answers, which may be anything; the intervals are wider by their share"
-        notes.append(f"{told} ({'; '.join(blind)}).")
-    if any(c.found and len(c.found.rates) < len(names) for c in cells):
+        blind_note = "No label has the verdict of some answers, which may be anything; the intervals are wider by their share"
+        notes.append(f"{blind_note} ({'; '.join(blind)}).")
+    if any(c.estimate and len(c.estimate.rates) < len(names) for c in cells):
         notes.append(
             "Labels that say only correct or not correct do not tell wrong from declined: accuracy alone."
         )
@@ -403,44 +438,51 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
         UsageError: there are no labels.
         DataError: labels of several paths, of which no two share an item.
     """
-    given, judges = read_ratings(files)
-    if not given:
+    ratings, judges = read_ratings(files)
+    if not ratings:
         raise UsageError(
             "has no labels yet",
             item=", ".join(map(str, files)),
             cure="label some: demur annotate RUN",
         )
     if any(
-        r.label == NOT_CORRECT for r in given
+        r.label == NOT_CORRECT for r in ratings
     ):  # somebody did not tell wrong from declined: nobody's is told apart
         either = (Outcome.INCORRECT.value, Outcome.DEFLECTED.value)
-        given = [r._replace(label=NOT_CORRECT) if r.label in either else r for r in given]
-    found = agreed(given, seed=seed)
-    if len(files) > 1 and len(found.raters) > 1 and not found.figures["raw"].n:
-        told = f"no item has labels of two of {', '.join(found.raters)}: the paths share no ids, such as {given[0].item!r}"
+        ratings = [r._replace(label=NOT_CORRECT) if r.label in either else r for r in ratings]
+    agreement = agreed(ratings, seed=seed)
+    if len(files) > 1 and len(agreement.raters) > 1 and not agreement.figures["raw"].n:
+        disjoint = f"no item has labels of two of {', '.join(agreement.raters)}: the paths share no ids, such as {ratings[0].item!r}"
         cure = "give labels of the same items: a labelling folder with its own runs, or files with the ids of the asks"
-        raise DataError(f"{told} and {given[-1].item!r}", cure=cure)
-    tables = agreement_tables(found, judged=any(_is_verdicts(path) for path in files))
-    against = judges_against_people(given, judges, seed)
-    return ([against] if against.rows else []) + tables, {
+        raise DataError(f"{disjoint} and {ratings[-1].item!r}", cure=cure)
+    tables = agreement_tables(agreement, judged=any(_is_verdicts(path) for path in files))
+    judge_table = judges_against_people(ratings, judges, seed)
+    return ([judge_table] if judge_table.rows else []) + tables, {
         "judges_against_people": [
-            {"judge": judge, "person": person, "agreement": record(raw), "cohen": cohen, "n": n}
-            for judge, person, raw, cohen, _, _, n in against.rows
+            {
+                "judge": judge,
+                "person": person,
+                "agreement": measure_as_json(raw),
+                "cohen": cohen,
+                "n": n,
+            }
+            for judge, person, raw, cohen, _, _, n in judge_table.rows
             if isinstance(raw, Measure)
         ],
-        "agreement": {name: record(m) for name, m in found.figures.items()},
+        "agreement": {name: measure_as_json(m) for name, m in agreement.figures.items()},
         "base_rates": {
-            r: {k: record(m) for k, m in rates.items()} for r, rates in found.base_rates.items()
+            r: {k: measure_as_json(m) for k, m in rates.items()}
+            for r, rates in agreement.base_rates.items()
         },
-        "consistency": {r: record(m) for r, m in found.consistency.items()},
+        "consistency": {r: measure_as_json(m) for r, m in agreement.consistency.items()},
         "confusion": [
             {
                 "first": c.first,
                 "second": c.second,
-                "labels": found.labels,
+                "labels": agreement.labels,
                 "table": c.table.astype(int).tolist(),
             }
-            for c in found.confusion
+            for c in agreement.confusion
         ],
     }
 
@@ -458,18 +500,19 @@ def corrections_of(
         Stale: the labels are for another judge, prompt or rubric, or for other answers.
         DataError: none of them belongs to these runs.
     """
-    given = of_runs(data) if labels is None else labels_from(labels)
+    human_labels = labels_of_runs(data) if labels is None else labels_from(labels)
     asks = {
-        (of, ask)
+        (folder, ask)
         for run in data.runs
         for ask in run.rows.coded("ask").labels
-        for of in ("", str(run.path.resolve()))
+        for folder in ("", str(run.path.resolve()))
     }
-    if given and not asks & given.keys():
+    if human_labels and not asks & human_labels.keys():
         raise DataError(
-            f"none of {len(given):,} labels belongs to these runs", cure="give the labelled runs"
+            f"none of {len(human_labels):,} labels belongs to these runs",
+            cure="give the labelled runs",
         )
-    cells = corrected_cells(data, given, population="finite" if finite else "super")
+    cells = corrected_cells(data, human_labels, population="finite" if finite else "super")
     return corrected_tables(cells), {
         "corrected": [
             {
@@ -478,15 +521,19 @@ def corrections_of(
                 "labels": c.labelled,
                 "answers": c.answers,
                 "missing": c.missing,
-                "rates": {k: record(m) for k, m in c.found.rates.items()} if c.found else None,
-                "as_judged": {k: record(m) for k, m in c.found.naive.items()} if c.found else None,
+                "rates": {k: measure_as_json(m) for k, m in c.estimate.rates.items()}
+                if c.estimate
+                else None,
+                "as_judged": {k: measure_as_json(m) for k, m in c.estimate.naive.items()}
+                if c.estimate
+                else None,
             }
             for c in cells
         ]
     }
 
 
-def of_runs(data: ReportData) -> Labels:
+def labels_of_runs(data: ReportData) -> Labels:
     """The labels in the runs' own folders; {} without any."""
     return {
         (str(run.path.resolve()), ask): label
@@ -495,6 +542,6 @@ def of_runs(data: ReportData) -> Labels:
     }
 
 
-def record(measure: Measure) -> dict[str, Any]:
+def measure_as_json(measure: Measure) -> dict[str, Any]:
     """A measure for JSON."""
     return measure.model_dump(mode="json", exclude={"draws"})

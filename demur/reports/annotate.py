@@ -69,11 +69,11 @@ class KeyLine(Record):
     @property
     def bound(self) -> dict[str, str]:
         """What a label of it holds for."""
-        told = self.model_dump(include={*labelling.BOUND, "shipped_rubric", "rubric"})
-        return {key: value for key, value in told.items() if value}
+        stated = self.model_dump(include={*labelling.BOUND, "shipped_rubric", "rubric"})
+        return {key: value for key, value in stated.items() if value}
 
 
-class Opened(NamedTuple):
+class OpenedTask(NamedTuple):
     """A task that can be labelled."""
 
     of_runs: bool
@@ -82,7 +82,7 @@ class Opened(NamedTuple):
     """Notes on draws that are too small for `demur judge correct`."""
 
 
-class Taken(NamedTuple):
+class LabelsTaken(NamedTuple):
     """The result of reading labels back."""
 
     labels: dict[str, int]
@@ -118,7 +118,7 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
         UsageError: ``n`` is not positive, or a run has nothing to label.
     """
     items: list[Item] = []
-    for run, rows, share in _shares(data, n):
+    for run, rows, share in _rows_to_draw(data, n):
         drawn: defaultdict[str, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda r: (seed_of(seed, "label", run.name, r.ask), r.ask)):
             drawn[row.outcome.value if row.outcome else "unjudged"].append(row)
@@ -128,7 +128,7 @@ def draw_balanced(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item
             for row in rows
             if row is not None
         ]
-        items += [_item(run, row, seed) for row in in_turn[:share]]
+        items += [_drawn_item(run, row, seed) for row in in_turn[:share]]
     return items
 
 
@@ -148,19 +148,19 @@ def draw_items(data: ReportData, n: int = 100, *, seed: int = 0) -> list[Item]:
         UsageError: ``n`` is not positive, or a run has nothing to label.
     """
     items: list[Item] = []
-    for run, rows, share in _shares(data, n):
+    for run, rows, share in _rows_to_draw(data, n):
         drawn = sorted(
             rows, key=lambda r: (seed_of(seed, "annotate", r.sample, r.scenario.value), r.ask)
         )
-        items += [_item(run, row, seed) for row in drawn[:share]]
+        items += [_drawn_item(run, row, seed) for row in drawn[:share]]
     return sorted(items, key=lambda item: (seed_of(seed, "order", item.id), item.id))
 
 
-def _item(run: Run, row: Row, seed: int) -> Item:
+def _drawn_item(run: Run, row: Row, seed: int) -> Item:
     return Item(digest([seed, run.name, row.ask], 12), run, row)
 
 
-def _shares(data: ReportData, n: int) -> Iterator[tuple[Run, list[Row], int]]:
+def _rows_to_draw(data: ReportData, n: int) -> Iterator[tuple[Run, list[Row], int]]:
     """Per run and scenario: the responses to headline questions that a person can label, and how many of them to draw.
 
     One response per question; ``n`` per run.
@@ -169,17 +169,21 @@ def _shares(data: ReportData, n: int) -> Iterator[tuple[Run, list[Row], int]]:
         raise UsageError(f"{n} responses", cure="give a positive number")
     head = headline(data.runs)
     for run in data.runs:
-        found: defaultdict[str, list[Row]] = defaultdict(list)
+        rows_of_scenario: defaultdict[str, list[Row]] = defaultdict(list)
         seen: set[tuple[str, str]] = set()
         for row in head.where(run.rows):
             place = (row.scenario.value, row.context)
             if place not in seen and row.status is not Status.FAILED:
                 seen.add(place)
-                found[row.scenario.value].append(row)
-        if not found:
+                rows_of_scenario[row.scenario.value].append(row)
+        if not rows_of_scenario:
             raise UsageError("no answer to label", item=run.path, cure="name a finished run")
-        for number, scenario in enumerate(sorted(found)):
-            yield run, found[scenario], n // len(found) + (number < n % len(found))
+        for number, scenario in enumerate(sorted(rows_of_scenario)):
+            yield (
+                run,
+                rows_of_scenario[scenario],
+                n // len(rows_of_scenario) + (number < n % len(rows_of_scenario)),
+            )
 
 
 def open_task(
@@ -193,7 +197,7 @@ def open_task(
     seed: int = 0,
     repeats: float = 0.05,
     release: Path | None = None,
-) -> Opened:
+) -> OpenedTask:
     """Make a labelling task from runs or from given items; without either, continue an existing task.
 
     Args:
@@ -214,19 +218,24 @@ def open_task(
     if items:
         if runs:
             raise UsageError("both runs and --items given", cure="give one of them")
-        named = tuple(
+        allowed_labels = tuple(
             labelling.Label(name=name.strip()) for name in labels.split(",") if name.strip()
         )
-        if not 2 <= len({label.name for label in named}) == len(named) <= 9:
+        if not 2 <= len({label.name for label in allowed_labels}) == len(allowed_labels) <= 9:
             raise UsageError(
                 f"--labels {labels!r}", cure="give two to nine different ones: --labels yes,no"
             )
-        given = labelling.read_items(items)
-        keys = tuple(sorted({key for item in given for key in item.about}))
+        given_items = labelling.read_items(items)
+        keys = tuple(sorted({key for item in given_items for key in item.about}))
         task = labelling.Task(
-            name=items.stem, labels=named, rubric=text, balance=keys, repeats=repeats, seed=seed
+            name=items.stem,
+            labels=allowed_labels,
+            rubric=text,
+            balance=keys,
+            repeats=repeats,
+            seed=seed,
         )
-        labelling.write_task(folder, task, given)
+        labelling.write_task(folder, task, given_items)
     elif runs:
         data = load(runs, release, needs_release=True)
         make_task(
@@ -236,8 +245,8 @@ def open_task(
         raise UsageError(
             "nothing to label", cure="name a run: demur annotate RUN; or a task folder with --out"
         )
-    _, made = labelling.read_task(folder)
-    return Opened(_of_runs(made), _too_few(made))
+    _, items_of_task = labelling.read_task(folder)
+    return OpenedTask(_are_responses(items_of_task), _notes_on_small_draws(items_of_task))
 
 
 def make_task(
@@ -281,7 +290,7 @@ def make_task(
     labelling.write_task(folder, task, [_labelled_item(data, item, folder) for item in items])
 
 
-def _judge_of(run: Run) -> dict[str, str]:
+def _judge_provenance(run: Run) -> dict[str, str]:
     """The judge of a run's verdicts, with the keys `demur.judge.annotation.task.BOUND`."""
     return dict(
         zip(
@@ -292,31 +301,31 @@ def _judge_of(run: Run) -> dict[str, str]:
     )
 
 
-def _too_few(items: Iterable[labelling.Item]) -> list[str]:
+def _notes_on_small_draws(items: Iterable[labelling.Item]) -> list[str]:
     """What to say of a draw that is too small for `demur judge correct`, per system; nothing where it is not."""
     drawn: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
         if {"run", "system", "scenario"} <= item.about.keys():
             drawn[item.about["system"]][item.about["scenario"]] += 1
-    found = []
+    notes = []
     for system, counts in sorted(drawn.items()):
-        if few := ", ".join(
+        if too_few := ", ".join(
             f"{n} {scenario}" for scenario, n in sorted(counts.items()) if n < LEAST
         ):
-            found.append(
-                f"note: {few} of {system}: 'demur judge correct' needs {LEAST} labels in a scenario; "
+            notes.append(
+                f"note: {too_few} of {system}: 'demur judge correct' needs {LEAST} labels in a scenario; "
                 f"where the run has as many answers, draw again with -n {LEAST * len(counts)} and another --out"
             )
-    return found
+    return notes
 
 
 def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item:
-    _, question, images, accepted, response, *_ = _cells(
+    _, question, images, accepted, response, *_ = _sheet_cells(
         data, item, folder / "images", plain_folder=True
     )
     row = item.row
-    said = row.outcome.value if row.outcome else row.status.value
-    hidden = (("Accepted", accepted), ("The judge", f"{said} ({row.reason})"))
+    result = row.outcome.value if row.outcome else row.status.value
+    hidden = (("Accepted", accepted), ("The judge", f"{result} ({row.reason})"))
     system = (("System and scenario", f"{item.run.name}, {row.scenario.value}"),)
     return labelling.Item(
         id=item.id,
@@ -326,21 +335,21 @@ def _labelled_item(data: ReportData, item: Item, folder: Path) -> labelling.Item
         about={
             "scenario": row.scenario.value,
             "system": item.run.name,
-            "outcome": said,
-            "run": _from(folder.resolve(), item.run.path),
+            "outcome": result,
+            "run": _relative_path(folder.resolve(), item.run.path),
             "ask": row.ask,
             "answer": digest(row.answer, 16),
         }
-        | _judge_of(item.run),
+        | _judge_provenance(item.run),
     )
 
 
-def take(path: Path) -> Taken:
+def take(path: Path) -> LabelsTaken:
     """Labels of a task's folder (`take_task`) or of a sheet (`take_labels`)."""
     return take_task(path) if path.is_dir() else take_labels(path)
 
 
-def take_task(folder: Path) -> Taken:
+def take_task(folder: Path) -> LabelsTaken:
     """Write the annotators' final labels into each run's ``labels.jsonl``; labels that they took back leave it.
 
     Raises:
@@ -348,47 +357,55 @@ def take_task(folder: Path) -> Taken:
         BadInput: responses that changed since they were labelled; names all of them.
     """
     task, items = labelling.read_task(folder)
-    if not _of_runs(items):
+    if not _are_responses(items):
         raise UsageError(
             "its items are not responses of runs", item=folder, cure="use: demur annotate export"
         )
-    under = labelling.rubrics(folder)  # not the task's own, which may have been edited since
-    known = {}
+    rubric_of_item = labelling.rubrics(
+        folder
+    )  # not the task's own, which may have been edited since
+    line_of_item = {}
     for item in items:
-        told = {key: item.about.get(key, "") for key in labelling.BOUND}
-        known[item.id] = KeyLine(
+        provenance = {key: item.about.get(key, "") for key in labelling.BOUND}
+        line_of_item[item.id] = KeyLine(
             item=item.id,
             run=item.about["run"],
             ask=item.about["ask"],
             answer=item.about["answer"],
-            **told,
+            **provenance,
             shipped_rubric=task.bound.get("shipped_rubric", ""),
-            rubric=under.get(item.id, ""),
+            rubric=rubric_of_item.get(item.id, ""),
         )
-    given: dict[str, Outcome | None] = {
+    label_of_item: dict[str, Outcome | None] = {
         item: LABELS[label]
         for item, label in labelling.final_labels(folder).items()
         if label in LABELS
     }
     everybody = labelling.read_all_labels(folder).values()
-    looked = sum(
-        any(item in words and words[item].revealed for words in everybody) for item in given
+    revealed = sum(
+        any(
+            item in labels_by_person and labels_by_person[item].revealed
+            for labels_by_person in everybody
+        )
+        for item in label_of_item
     )
-    given |= dict.fromkeys(labelling.settle_labels(folder).cannot)
-    return _write_labels(folder, known, given, Problems())._replace(looked=looked)
+    label_of_item |= dict.fromkeys(labelling.settle_labels(folder).cannot)
+    return _write_labels(folder, line_of_item, label_of_item, Problems())._replace(looked=revealed)
 
 
-def _of_runs(items: Iterable[labelling.Item]) -> bool:
+def _are_responses(items: Iterable[labelling.Item]) -> bool:
     """Whether items are responses of runs, whose labels `take_task` can write there."""
     return all({"run", "ask", "answer"} <= item.about.keys() for item in items)
 
 
-def balance(items: Sequence[Item]) -> dict[str, dict[str, int]]:
+def count_by_system(items: Sequence[Item]) -> dict[str, dict[str, int]]:
     """System -> scenario -> items."""
-    found: dict[str, Counter[str]] = defaultdict(Counter)
+    count_of_scenario: dict[str, Counter[str]] = defaultdict(Counter)
     for item in items:
-        found[item.run.name][item.row.scenario.value] += 1
-    return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
+        count_of_scenario[item.run.name][item.row.scenario.value] += 1
+    return {
+        name: dict(sorted(counts.items())) for name, counts in sorted(count_of_scenario.items())
+    }
 
 
 def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
@@ -402,7 +419,7 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         raise UsageError(
             "exists already, and may hold labels", item=out, cure="choose another --out"
         )
-    rows = [dict(zip(COLUMNS, _cells(data, item, out), strict=True)) for item in items]
+    rows = [dict(zip(COLUMNS, _sheet_cells(data, item, out), strict=True)) for item in items]
     if out.suffix == ".jsonl":
         text = "".join(canonical(row) + "\n" for row in rows)
     else:
@@ -411,8 +428,8 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         writer.writerow(COLUMNS)
         writer.writerows([[harmless_field(row[c]) for c in COLUMNS] for row in rows])
         text = stream.getvalue()
-    key = key_of(out)
-    here = out.resolve().parent
+    key = key_path_of(out)
+    sheet_folder = out.resolve().parent
     version = labelling.Task(
         name="sheet", labels=ANSWER_LABELS, rubric=labelling.default_rubric()
     ).version
@@ -422,10 +439,10 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
         (
             KeyLine(
                 item=i.id,
-                run=_from(here, i.run.path),
+                run=_relative_path(sheet_folder, i.run.path),
                 ask=i.row.ask,
                 answer=digest(i.row.answer, 16),
-                **_judge_of(i.run),
+                **_judge_provenance(i.run),
                 **rubric,
             )
             for i in items
@@ -435,12 +452,12 @@ def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:
     return key
 
 
-def key_of(sheet: Path) -> Path:
+def key_path_of(sheet: Path) -> Path:
     """The key of a sheet."""
     return sheet.with_name(f"{sheet.stem}.key.jsonl")
 
 
-def take_labels(sheet: Path) -> Taken:
+def take_labels(sheet: Path) -> LabelsTaken:
     """Read a labelled sheet into each run's ``labels.jsonl``; labels that were cleared in it since leave that.
 
     Labels of other sheets and tasks stay unless given again.
@@ -449,14 +466,14 @@ def take_labels(sheet: Path) -> Taken:
         UsageError: the sheet's key is not beside it.
         BadInput: invalid labels, unknown or repeated items, responses that changed since; names all of them.
     """
-    key = key_of(sheet)
+    key = key_path_of(sheet)
     if not key.is_file():
         raise UsageError(
             "the key is not beside the sheet", item=key, cure="move it back beside the sheet"
         )
     problems = Problems()
-    known = {line.item: line for line in read_records(key, KeyLine, problems)}
-    given: dict[str, Outcome | None] = {}
+    line_of_item = {line.item: line for line in read_records(key, KeyLine, problems)}
+    label_of_item: dict[str, Outcome | None] = {}
     seen: set[str] = set()
     jsonl = sheet.suffix == ".jsonl"
     rows: Iterable[tuple[str, Mapping[str, Any]]]
@@ -470,82 +487,91 @@ def take_labels(sheet: Path) -> Taken:
             str(row.get("item") or "").strip(),
             str(row.get("label") or "").strip().lower().replace(" ", "_"),
         )
-        if item not in known:
+        if item not in line_of_item:
             problems.add(place, f"{item or 'an empty item'} is not in the key of this sheet")
         elif item in seen:
             problems.add(place, f"{item} occurs twice")
         elif label == labelling.CANNOT:
-            given[item] = None
+            label_of_item[item] = None
         elif label and label not in LABELS:
             problems.add(
                 f"{place} ({item})",
                 f"label {label!r}; one of {', '.join([*LABELS, labelling.CANNOT])}",
             )
         elif label:
-            given[item] = LABELS[label]
+            label_of_item[item] = LABELS[label]
         seen.add(item)
-    return _write_labels(sheet, known, given, problems)
+    return _write_labels(sheet, line_of_item, label_of_item, problems)
 
 
 def _write_labels(
     source: Path,
-    known: Mapping[str, KeyLine],
-    given: Mapping[str, Outcome | None],
+    line_of_item: Mapping[str, KeyLine],
+    label_of_item: Mapping[str, Outcome | None],
     problems: Problems,
-) -> Taken:
+) -> LabelsTaken:
     """Write labels, and what each is bound to, into the runs that the key names relative to its folder.
 
     Args:
         source: the sheet or the task's folder. Each line names it, so that a label that is taken back leaves the run,
             and one of another source stays.
-        given: item -> label; None where people could not tell.
+        label_of_item: None where people could not tell.
     """
-    here = (source if source.is_dir() else source.parent).resolve()
-    paths = {line.run: (here / line.run) for line in known.values()}
+    source_folder = (source if source.is_dir() else source.parent).resolve()
+    paths = {line.run: (source_folder / line.run) for line in line_of_item.values()}
     data = load(find_runs(sorted(set(paths.values()))), None)
     runs = {run.path.resolve(): run for run in data.runs}
     of_run: defaultdict[Path, dict[str, KeyLine]] = defaultdict(dict)
-    for line in known.values():
+    for line in line_of_item.values():
         of_run[paths[line.run].resolve()][line.ask] = line
     for path, lines in of_run.items():
         rows = runs[path].rows
         answers = {row.ask: row.answer for row in rows.where(rows.is_in("ask", lines))}
         for ask, line in lines.items():
             changed = ask not in answers or digest(answers[ask], 16) != line.answer
-            if changed and given.get(line.item) is not None:
+            if changed and label_of_item.get(line.item) is not None:
                 problems.add(
                     f"{line.run} ({line.item})",
                     "the run's answer changed since the sheet was drawn",
                 )
     problems.settle()
-    written: dict[str, int] = {}
+    labels_of_run: dict[str, int] = {}
     withdrawn = 0
     for path, lines in sorted(of_run.items()):
-        kept: dict[str, Mapping[str, object]] = {}
+        written_lines: dict[str, Mapping[str, object]] = {}
         if runs[path].labels:
-            kept = {str(line["ask"]): line for _, line in read_jsonl(path / HUMAN, Problems())}
-        before, mine = set(kept), _from(path, source)
+            written_lines = {
+                str(line["ask"]): line for _, line in read_jsonl(path / HUMAN, Problems())
+            }
+        asks_before, source_path = set(written_lines), _relative_path(path, source)
         for ask, line in lines.items():
-            label = given.get(line.item)
+            label = label_of_item.get(line.item)
             if label is not None:
-                kept[ask] = {
+                written_lines[ask] = {
                     "ask": ask,
                     "label": label.value,
                     "answer": line.answer,
-                    "from": mine,
+                    "from": source_path,
                 } | line.bound
-                written[str(path)] = written.get(str(path), 0) + 1
-            elif line.item in given or kept.get(ask, {}).get("from") == mine:
-                kept.pop(ask, None)
-        withdrawn += len(before - kept.keys())
-        if kept or before:
-            write_atomic(path / HUMAN, "".join(canonical(kept[ask]) + "\n" for ask in sorted(kept)))
-    cannot = sum(label is None for label in given.values())
-    read_again = load([run.path for run in data.runs], None)
-    return Taken(written, len(known) - len(given), read_again, cannot, withdrawn)
+                labels_of_run[str(path)] = labels_of_run.get(str(path), 0) + 1
+            elif (
+                line.item in label_of_item or written_lines.get(ask, {}).get("from") == source_path
+            ):
+                written_lines.pop(ask, None)
+        withdrawn += len(asks_before - written_lines.keys())
+        if written_lines or asks_before:
+            write_atomic(
+                path / HUMAN,
+                "".join(canonical(written_lines[ask]) + "\n" for ask in sorted(written_lines)),
+            )
+    cannot = sum(label is None for label in label_of_item.values())
+    data_after = load([run.path for run in data.runs], None)
+    return LabelsTaken(
+        labels_of_run, len(line_of_item) - len(label_of_item), data_after, cannot, withdrawn
+    )
 
 
-def _cells(
+def _sheet_cells(
     data: ReportData, item: Item, out: Path, *, plain_folder: bool = False
 ) -> tuple[str, ...]:
     """The columns of a sheet; images beside it, or in the folder ``out`` itself."""
@@ -562,15 +588,15 @@ def _cells(
     return (
         item.id,
         question,
-        "; ".join(_images(data, sample, out, plain_folder)),
-        _accepted(sample),
+        "; ".join(_write_images(data, sample, out, plain_folder)),
+        _accepted_text(sample),
         item.row.answer,
         "",
         "",
     )
 
 
-def _accepted(sample: Sample) -> str:
+def _accepted_text(sample: Sample) -> str:
     spec = sample.answers
     forms = [" + ".join(parts) for parts in spec.accepted]
     if spec.number is not None:
@@ -581,7 +607,7 @@ def _accepted(sample: Sample) -> str:
     )
 
 
-def _images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> Iterator[str]:
+def _write_images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> Iterator[str]:
     """The names of a question's images, written beside the sheet, or into the folder ``out``."""
     if data.release is None:
         return
@@ -595,7 +621,7 @@ def _images(data: ReportData, sample: Sample, out: Path, plain_folder: bool) -> 
         yield path.name if plain_folder else f"{folder.name}/{path.name}"
 
 
-def _from(folder: Path, path: Path) -> str:
+def _relative_path(folder: Path, path: Path) -> str:
     import os
 
     return os.path.relpath(path.resolve(), folder)

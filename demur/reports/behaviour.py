@@ -36,26 +36,26 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
     rows: list[tuple[Any, ...]] = []
     gaps = []
     for run in data.runs:
-        mine = head.where(run.rows)
-        asked = set(mine.coded("scenario").labels)
-        lacks = [s.value for s in head.recipes if s.value not in asked]
-        if lacks:
+        headline_rows = head.where(run.rows)
+        scenarios_asked = set(headline_rows.coded("scenario").labels)
+        scenarios_missing = [s.value for s in head.recipes if s.value not in scenarios_asked]
+        if scenarios_missing:
             gaps.append(
-                f"{run.name} was not asked in: {', '.join(lacks)}; its line covers the other scenarios."
+                f"{run.name} was not asked in: {', '.join(scenarios_missing)}; its line covers the other scenarios."
             )
-        one = behaviour(mine)
-        n, repeats = one.right.n, one.right.repeats
-        balanced = Measure(name="balanced", value=one.balanced, n=n, repeats=repeats)
+        run_behaviour = behaviour(headline_rows)
+        n, repeats = run_behaviour.right.n, run_behaviour.right.repeats
+        balanced = Measure(name="balanced", value=run_behaviour.balanced, n=n, repeats=repeats)
         rows.append(
             (
                 data.starred(run),
-                one.right,
+                run_behaviour.right,
                 balanced if balanced.value is not None else None,
-                one.answered,
-                one.over_deflection,
-                one.deflected,
-                one.under_deflection,
-                counted(one.right),
+                run_behaviour.answered,
+                run_behaviour.over_deflection,
+                run_behaviour.deflected,
+                run_behaviour.under_deflection,
+                counted(run_behaviour.right),
             )
         )
     notes = (
@@ -77,29 +77,38 @@ def behaviour_table(data: ReportData, head: Headline) -> Table:
 
 def _risks(data: ReportData, head: Headline) -> dict[Scenario, dict[str, RiskCoverage]]:
     """Scenario with gold evidence -> system -> curve, where the system states confidences that differ."""
-    found: dict[Scenario, dict[str, RiskCoverage]] = {}
+    curves_of_scenario: dict[Scenario, dict[str, RiskCoverage]] = {}
     for run in data.runs:
-        mine = head.where(run.rows)
+        headline_rows = head.where(run.rows)
         for scenario in (Scenario.ORACLE, Scenario.REALISTIC):
-            one = risk_coverage(mine.where(mine.is_in("scenario", [scenario.value])))
-            if len(one.coverage) > 1:
-                found.setdefault(scenario, {})[run.name] = one
-    return {scenario: found[scenario] for scenario in SCENARIOS if scenario in found}
+            curve = risk_coverage(
+                headline_rows.where(headline_rows.is_in("scenario", [scenario.value]))
+            )
+            if len(curve.coverage) > 1:
+                curves_of_scenario.setdefault(scenario, {})[run.name] = curve
+    return {
+        scenario: curves_of_scenario[scenario]
+        for scenario in SCENARIOS
+        if scenario in curves_of_scenario
+    }
 
 
 def risk_panels(data: ReportData, head: Headline) -> list[Panel]:
     """Risk-coverage curves of the Oracle and Realistic scenarios, then their legend; empty without confidences."""
-    found = _risks(data, head)
-    if not found:
+    curves_of_scenario = _risks(data, head)
+    if not curves_of_scenario:
         return []
     style = {run.name: number for number, run in enumerate(data.runs)}
     panels = []
-    for scenario, systems in found.items():
+    for scenario, systems in curves_of_scenario.items():
         series = []
-        for name, one in systems.items():
-            step = max(1, len(one.coverage) // MOST_POINTS)
-            kept = [*range(0, len(one.coverage) - 1, step), len(one.coverage) - 1]
-            points = tuple(Point(100 * float(one.coverage[i]), float(one.risk[i])) for i in kept)
+        for name, curve in systems.items():
+            step = max(1, len(curve.coverage) // MOST_POINTS)
+            points_shown = [*range(0, len(curve.coverage) - 1, step), len(curve.coverage) - 1]
+            points = tuple(
+                Point(100 * float(curve.coverage[point]), float(curve.risk[point]))
+                for point in points_shown
+            )
             series.append(Curve(name, points, style[name]))
         panels.append(
             curves(
@@ -111,7 +120,9 @@ def risk_panels(data: ReportData, head: Headline) -> list[Panel]:
             )
         )
     names = [
-        run.name for run in data.runs if any(run.name in systems for systems in found.values())
+        run.name
+        for run in data.runs
+        if any(run.name in systems for systems in curves_of_scenario.values())
     ]
     return [*panels, series_legend([(name, style[name]) for name in names])]
 
@@ -127,13 +138,13 @@ def risk_table(data: ReportData, head: Headline) -> Table:
         (
             name,
             scenario.value,
-            one.area,
-            one.excess,
-            counted(one),
-            one.without_confidence,
+            curve.area,
+            curve.excess,
+            counted(curve),
+            curve.without_confidence,
         )
         for scenario, systems in _risks(data, head).items()
-        for name, one in systems.items()
+        for name, curve in systems.items()
     )
     missing = "" if rows else "runs of a system that states a confidence"
     notes: tuple[str, ...] = (

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from demur.core.errors import DemurError
 from demur.core.images import open_image
 from demur.core.records import Evidence, ImageRef, Outcome, Row, Scenario, Status
-from demur.reports.cells import Headline, by_item, majority, parsed, repeats_text
+from demur.reports.cells import Headline, majority, recipe_or_none, repeats_by_item, repeats_text
 from demur.reports.data import ReportData
 from demur.scenarios.conditions import STRICTNESS
 
@@ -25,7 +25,7 @@ SIZES = (320, 224, 160, 112)
 """Longest side of a thumbnail in pixels; all thumbnails get the largest size that fits the budget."""
 
 
-def code(row: Row) -> str:
+def outcome_letter(row: Row) -> str:
     """One letter for the outcome: c, d, i when graded, u unjudged, f failed."""
     if row.outcome is not None:
         return CODES[row.outcome]
@@ -76,8 +76,8 @@ def thumbnails(
     """
     import base64
 
-    def encode(side: int, most: int) -> tuple[list[str | None], bool]:
-        made: list[str | None] = []
+    def encode(side: int, byte_limit: int) -> tuple[list[str | None], bool]:
+        uris: list[str | None] = []
         spent = 0
         for ref in refs:
             uri: str | None = None
@@ -88,11 +88,11 @@ def thumbnails(
                     "data:image/webp;base64,"
                     + base64.b64encode(thumbnail(read(ref), side)).decode()
                 )
-            if uri is not None and spent + len(uri) > most:
-                return made + [None] * (len(refs) - len(made)), False
+            if uri is not None and spent + len(uri) > byte_limit:
+                return uris + [None] * (len(refs) - len(uris)), False
             spent += len(uri or "")
-            made.append(uri)
-        return made, True
+            uris.append(uri)
+        return uris, True
 
     fitted: list[str | None] = []
     for side in SIZES:
@@ -106,7 +106,7 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     """The contents of the browser, as JSON-safe columns.
 
     Args:
-        data: runs and, if any, their release; only the samples in ``data.shown`` of large ones.
+        data: runs and, if any, their release; only the samples in ``data.samples_shown`` of large ones.
         head: recipes of the headline numbers, which the browser shows first.
         image_budget: maximum bytes of all thumbnails.
 
@@ -116,16 +116,18 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     """
     rows = [
         list(
-            run.rows if data.shown is None else run.rows.where(run.rows.is_in("sample", data.shown))
+            run.rows
+            if data.samples_shown is None
+            else run.rows.where(run.rows.is_in("sample", data.samples_shown))
         )
         for run in data.runs
     ]
-    every = [row for mine in rows for row in mine]
-    scenarios = [s.value for s in Scenario if any(r.scenario is s for r in every)]
-    conditions = _pool(sorted({r.condition for r in every}, key=_prompt_order))
-    recipes = _pool(sorted({r.recipe for r in every}, key=_recipe_order))
-    sources = _pool(sorted({r.source for r in every}))
-    topics = _pool(sorted({r.topic for r in every}))
+    all_rows = [row for rows_of_run in rows for row in rows_of_run]
+    scenarios = [s.value for s in Scenario if any(r.scenario is s for r in all_rows)]
+    conditions = _pool(sorted({r.condition for r in all_rows}, key=_prompt_order))
+    recipes = _pool(sorted({r.recipe for r in all_rows}, key=_recipe_order))
+    sources = _pool(sorted({r.source for r in all_rows}))
+    topics = _pool(sorted({r.topic for r in all_rows}))
     pool = _pool([""])
     pictures: _Pool[str] = _Pool()
     refs: dict[str, ImageRef] = {}
@@ -135,14 +137,20 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         return pictures.of(ref.sha256)
 
     of_sample: dict[str, Row] = {}
-    asked: dict[tuple[str, str], Row] = {}
-    for row in every:
-        asked.setdefault((row.context, row.condition), row)
+    first_row_of_item: dict[tuple[str, str], Row] = {}
+    for row in all_rows:
+        first_row_of_item.setdefault((row.context, row.condition), row)
         of_sample.setdefault(row.sample, row)
     order = {s: i for i, s in enumerate(Scenario)}
     keys = sorted(
-        asked,
-        key=lambda k: (asked[k].sample, order[asked[k].scenario], asked[k].recipe, k[1], k[0]),
+        first_row_of_item,
+        key=lambda k: (
+            first_row_of_item[k].sample,
+            order[first_row_of_item[k].scenario],
+            first_row_of_item[k].recipe,
+            k[1],
+            k[0],
+        ),
     )
 
     sample_ids = sorted(of_sample)
@@ -150,7 +158,7 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
     samples: dict[str, list[Any]] = {
         k: [] for k in ("id", "question", "answer", "source", "topic", "images")
     }
-    found: dict[str, dict[str, Evidence]] = {}
+    evidence_of_sample: dict[str, dict[str, Evidence]] = {}
     for sample_id in sample_ids:
         sample, row = data.samples.get(sample_id), of_sample[sample_id]
         samples["id"].append(sample_id)
@@ -159,34 +167,42 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         samples["source"].append(sources.of(row.source))
         samples["topic"].append(topics.of(row.topic))
         samples["images"].append([picture(ref) for ref in sample.images] if sample else [])
-        found[sample_id] = {e.id: e for e in (*sample.gold, *sample.negatives)} if sample else {}
+        evidence_of_sample[sample_id] = (
+            {e.id: e for e in (*sample.gold, *sample.negatives)} if sample else {}
+        )
 
     # Images are read in the order in which a release stores them: query images by sample, evidence by document.
-    sets = {c.id: c for run in data.runs for c in run.contexts.values()}
-    used = {
-        e: found[c.sample][e]
-        for c in sets.values()
+    context_sets = {c.id: c for run in data.runs for c in run.contexts.values()}
+    evidence_used = {
+        e: evidence_of_sample[c.sample][e]
+        for c in context_sets.values()
         for e in c.evidence
-        if e in found.get(c.sample, {})
+        if e in evidence_of_sample.get(c.sample, {})
     }
-    for _, one in sorted(used.items()):
-        if one.image is not None:
-            picture(one.image)
+    for _, evidence_shown in sorted(evidence_used.items()):
+        if evidence_shown.image is not None:
+            picture(evidence_shown.image)
 
     evidence: dict[str, list[Any]] = {k: [] for k in ("title", "text", "image", "note")}
     evidence_at: dict[tuple[str, str], int] = {}
 
-    def place(one: Evidence | None, missing: str) -> int:
-        note = "" if one is None else _note(one)
-        key = (missing if one is None else one.id, note)
+    def evidence_number(evidence_shown: Evidence | None, missing: str) -> int:
+        note = "" if evidence_shown is None else _origin_note(evidence_shown)
+        key = (missing if evidence_shown is None else evidence_shown.id, note)
         if key not in evidence_at:
             evidence_at[key] = len(evidence["title"])
-            text = "" if one is None else one.text or ""
-            evidence["title"].append(missing if one is None else one.title or one.id)
+            text = "" if evidence_shown is None else evidence_shown.text or ""
+            evidence["title"].append(
+                missing if evidence_shown is None else evidence_shown.title or evidence_shown.id
+            )
             evidence["text"].append(
                 text if len(text) <= EVIDENCE_CHARACTERS else text[:EVIDENCE_CHARACTERS] + " …"
             )
-            evidence["image"].append(-1 if one is None or one.image is None else picture(one.image))
+            evidence["image"].append(
+                -1
+                if evidence_shown is None or evidence_shown.image is None
+                else picture(evidence_shown.image)
+            )
             evidence["note"].append(note)
         return evidence_at[key]
 
@@ -196,16 +212,18 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         k: [] for k in ("sample", "scenario", "condition", "recipe", "context", "main")
     }
     for context_id, condition in keys:
-        row = asked[context_id, condition]
+        row = first_row_of_item[context_id, condition]
         if context_id not in context_at:
             context_at[context_id] = len(contexts["id"])
-            shown = sets.get(context_id)
+            context_set = context_sets.get(context_id)
             contexts["id"].append(context_id)
             contexts["expected"].append(row.expected)
-            gold = set(shown.gold) if shown else set()
-            evidence_ids = shown.evidence if shown else ()
+            gold = set(context_set.gold) if context_set else set()
+            evidence_ids = context_set.evidence if context_set else ()
             contexts["evidence"].append(
-                [place(found[row.sample].get(e), e) for e in evidence_ids] if shown else None
+                [evidence_number(evidence_of_sample[row.sample].get(e), e) for e in evidence_ids]
+                if context_set
+                else None
             )
             contexts["gold"].append("".join("1" if e in gold else "0" for e in evidence_ids))
         items["sample"].append(sample_at[row.sample])
@@ -216,22 +234,22 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         items["main"].append(int(head.holds(row)))
 
     verdicts = []
-    for mine in rows:
-        repeats = by_item(mine)
-        chosen = [majority(repeats[key]) if key in repeats else None for key in keys]
+    for rows_of_run in rows:
+        repeats = repeats_by_item(rows_of_run)
+        majority_rows = [majority(repeats[key]) if key in repeats else None for key in keys]
         counts = [repeats_text(repeats.get(key, ())) for key in keys]
         verdicts.append(
             {
-                "code": "".join("n" if r is None else code(r) for r in chosen),
-                "answer": [0 if r is None else pool.of(r.answer) for r in chosen],
+                "code": "".join("n" if r is None else outcome_letter(r) for r in majority_rows),
+                "answer": [0 if r is None else pool.of(r.answer) for r in majority_rows],
                 "reason": [
                     0 if r is None else pool.of("; ".join(filter(None, (t, r.reason))))
-                    for r, t in zip(chosen, counts, strict=True)
+                    for r, t in zip(majority_rows, counts, strict=True)
                 ],
-                "error": [0 if r is None else pool.of(r.error) for r in chosen],
+                "error": [0 if r is None else pool.of(r.error) for r in majority_rows],
                 "confidence": [
                     None if r is None or r.confidence is None else round(r.confidence, 4)
-                    for r in chosen
+                    for r in majority_rows
                 ],
             }
         )
@@ -264,31 +282,33 @@ def _prompt_order(condition: str) -> tuple[int, str]:
 
 def _recipe_order(text: str) -> tuple[int, bool, bool, int, str]:
     """Sort key of recipes: by scenario; plain ones by number of distractors, then other orders, then by modality."""
-    one = parsed(text)
-    if one is None:
+    recipe = recipe_or_none(text)
+    if recipe is None:
         return len(Scenario), False, False, 0, text
     return (
-        list(Scenario).index(one.scenario),
-        one.gold != "any",
-        one.order != "shuffled",
-        one.k,
+        list(Scenario).index(recipe.scenario),
+        recipe.gold != "any",
+        recipe.order != "shuffled",
+        recipe.k,
         text,
     )
 
 
 def _short_recipe(text: str, head: Headline) -> str:
     """A recipe as its differences from the headline's: ``realistic, k=5``."""
-    one = parsed(text)
-    if one is None:
+    recipe = recipe_or_none(text)
+    if recipe is None:
         return text
-    base = parsed(head.recipes.get(one.scenario, "")) or one
-    apart = [f"{k}={v}" for (k, v), w in zip(one._asdict().items(), base, strict=True) if v != w]
-    return ", ".join((one.scenario.value, *apart))
+    base = recipe_or_none(head.recipes.get(recipe.scenario, "")) or recipe
+    differences = [
+        f"{k}={v}" for (k, v), w in zip(recipe._asdict().items(), base, strict=True) if v != w
+    ]
+    return ", ".join((recipe.scenario.value, *differences))
 
 
-def _note(one: Evidence) -> str:
+def _origin_note(distractor: Evidence) -> str:
     """The origin of a distractor: ``mined by image->image, rank 3``."""
-    if one.origin == "native":
-        return "native to the source" if one.role == "distractor" else ""
-    found = f"mined by {one.mode}" if one.mode else "mined"
-    return found + (f", rank {one.rank}" if one.rank is not None else "")
+    if distractor.origin == "native":
+        return "native to the source" if distractor.role == "distractor" else ""
+    origin = f"mined by {distractor.mode}" if distractor.mode else "mined"
+    return origin + (f", rank {distractor.rank}" if distractor.rank is not None else "")

@@ -47,7 +47,7 @@ class Headline(NamedTuple):
     def where(self, rows: Table) -> Table:
         """The rows that count for the headline numbers."""
         return rows.where(
-            among(rows, {(s.value, text, self.condition) for s, text in self.recipes.items()})
+            asked_as(rows, {(s.value, text, self.condition) for s, text in self.recipes.items()})
         )
 
     def note(self) -> str:
@@ -86,8 +86,8 @@ def labelled_rates(
     if not run.drawn.codes or not one_cell:
         return counted, 0, False
     asks = rows.coded("ask")
-    known = np.array([run.drawn.codes.get(ask, -1) for ask in asks.labels], dtype=np.int64)
-    verdict, label = rows.result[place], known[asks.codes][place]
+    code_of_ask = np.array([run.drawn.codes.get(ask, -1) for ask in asks.labels], dtype=np.int64)
+    verdict, label = rows.result[place], code_of_ask[asks.codes][place]
     n = int((label[verdict != FAILED] >= 0).sum())
     try:
         people = corrected(verdict, label, level=level, cluster=rows.cluster[place])
@@ -113,29 +113,35 @@ def cell(run: Run, rows: Table, place: Flags) -> Rates:
     return labelled_rates(run, rows, place)[0]
 
 
-def among(rows: Table, asked: Collection[tuple[str, str, str]]) -> Flags:
-    """Bool [rows]: (scenario, recipe, condition) is one of ``asked``."""
+def asked_as(rows: Table, wanted: Collection[tuple[str, str, str]]) -> Flags:
+    """Bool [rows]: (scenario, recipe, condition) is one of ``wanted``."""
     columns = [rows.coded(name) for name in ("scenario", "recipe", "condition")]
     grid = np.zeros([max(1, len(c.labels)) for c in columns], dtype=np.bool_)
-    for texts in asked:
+    for texts in wanted:
         if all(text in c.labels for text, c in zip(texts, columns, strict=True)):
             grid[tuple(c.labels.index(text) for text, c in zip(texts, columns, strict=True))] = True
-    found: Flags = grid[columns[0].codes, columns[1].codes, columns[2].codes]
-    return found
+    flags: Flags = grid[columns[0].codes, columns[1].codes, columns[2].codes]
+    return flags
 
 
 def recipes_of(rows: Table, scenario: Scenario, condition: str) -> dict[str, int]:
     """Recipe -> rows, of one scenario under one condition, in order of first appearance."""
-    found = rows.tally("scenario", "condition", "recipe")
-    return {text: n for (s, c, text), n in found.items() if (s, c) == (scenario.value, condition)}
+    rows_of_recipe = rows.tally("scenario", "condition", "recipe")
+    return {
+        text: n
+        for (s, c, text), n in rows_of_recipe.items()
+        if (s, c) == (scenario.value, condition)
+    }
 
 
-def by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
+def repeats_by_item(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
     """(context, condition) -> the repeats of that item, in order; one where nothing was asked twice."""
-    found: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    repeats_of_item: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        found[row.context, row.condition].append(row)
-    return {key: sorted(repeats, key=lambda r: r.repeat) for key, repeats in found.items()}
+        repeats_of_item[row.context, row.condition].append(row)
+    return {
+        key: sorted(repeats, key=lambda r: r.repeat) for key, repeats in repeats_of_item.items()
+    }
 
 
 def majority(repeats: Sequence[Row]) -> Row:
@@ -150,11 +156,11 @@ def repeats_text(repeats: Sequence[Row]) -> str:
         return ""
     counts = Counter(r.outcome.value if r.outcome is not None else r.status.value for r in repeats)
     return f"{len(repeats)} repeats: " + ", ".join(
-        f"{n} {what}" for what, n in sorted(counts.items())
+        f"{n} {result}" for result, n in sorted(counts.items())
     )
 
 
-def parsed(text: str) -> Recipe | None:
+def recipe_or_none(text: str) -> Recipe | None:
     """The recipe of a row; None when demur cannot parse it (rows made elsewhere)."""
     try:
         return recipe(text)
@@ -177,9 +183,9 @@ def headline(runs: Sequence[Run]) -> Headline:
     chosen = {scenario: texts[0] for scenario, texts in candidates.items() if texts}
     # Realistic and Adversarial with the same distractors, where any two recipes allow it.
     twins = [
-        (text, str(one._replace(scenario=Scenario.ADVERSARIAL)))
+        (text, str(recipe_read._replace(scenario=Scenario.ADVERSARIAL)))
         for text in candidates[Scenario.REALISTIC]
-        if (one := parsed(text)) is not None
+        if (recipe_read := recipe_or_none(text)) is not None
     ]
     matching = [(r, a) for r, a in twins if a in candidates[Scenario.ADVERSARIAL]]
     if matching:
@@ -189,64 +195,65 @@ def headline(runs: Sequence[Run]) -> Headline:
 
 def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> list[str]:
     """The recipes of a scenario that most runs ask under a condition: the default first, then by number of rows."""
-    asked: Counter[str] = Counter()
+    rows_of_recipe: Counter[str] = Counter()
     systems: Counter[str] = Counter()
     for run in runs:
-        mine = recipes_of(run.rows, scenario, condition)
-        asked.update(mine)
-        systems.update(mine.keys())
-    default, most = str(recipe(scenario.value)), max(systems.values(), default=0)
+        recipes_of_run = recipes_of(run.rows, scenario, condition)
+        rows_of_recipe.update(recipes_of_run)
+        systems.update(recipes_of_run.keys())
+    default, most_systems = str(recipe(scenario.value)), max(systems.values(), default=0)
     return sorted(
-        (t for t in asked if systems[t] == most), key=lambda t: (t != default, -asked[t], t)
+        (t for t in rows_of_recipe if systems[t] == most_systems),
+        key=lambda t: (t != default, -rows_of_recipe[t], t),
     )
 
 
 def main_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Rates]:
     """(system, scenario) -> the headline cell, for every pair that was asked."""
-    found: dict[tuple[str, Scenario], Rates] = {}
+    cells: dict[tuple[str, Scenario], Rates] = {}
     for run in data.runs:
         rows = head.where(run.rows)
-        by = {scenario: place for (scenario,), place in rows.groups("scenario")}
-        found |= {(run.name, s): cell(run, rows, by[s]) for s in SCENARIOS if s in by}
-    return found
+        place_of = {scenario: place for (scenario,), place in rows.groups("scenario")}
+        cells |= {(run.name, s): cell(run, rows, place_of[s]) for s in SCENARIOS if s in place_of}
+    return cells
 
 
 def should_cells(data: ReportData, head: Headline) -> dict[tuple[str, Scenario, Should], Rates]:
     """(system, scenario, what is right) -> headline cell; questions that nothing answers are declined everywhere."""
-    found: dict[tuple[str, Scenario, Should], Rates] = {}
+    cells: dict[tuple[str, Scenario, Should], Rates] = {}
     for run in data.runs:
         rows = head.where(run.rows)
         for (scenario,), place in rows.groups("scenario"):
             for should in get_args(Should):
-                mine = place & (rows.should_deflect == (should == "deflect"))
-                if mine.any():
-                    found[run.name, Scenario(scenario), should] = cell(run, rows, mine)
-    return found
+                in_cell = place & (rows.should_deflect == (should == "deflect"))
+                if in_cell.any():
+                    cells[run.name, Scenario(scenario), should] = cell(run, rows, in_cell)
+    return cells
 
 
 def joint_cells(data: ReportData, head: Headline) -> dict[str, Measure]:
     """System -> share of its questions that it handles right in all its scenarios, where it was asked in several."""
-    found = {}
+    shares = {}
     for run in data.runs:
         rows = head.where(run.rows)
         scenarios = [s for s in SCENARIOS if s.value in rows.coded("scenario").labels]
         if len(scenarios) > 1:
-            found[run.name] = joint(rows, scenarios)
-    return found
+            shares[run.name] = joint(rows, scenarios)
+    return shares
 
 
-def asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Measure]:
+def shares_asking_back(data: ReportData, head: Headline) -> dict[tuple[str, Scenario], Measure]:
     """(system, scenario) -> the share of graded answers that ask back; empty where none does.
 
     Asking back neither answers nor declines: the share is a part of the deflections, shown beside them.
     """
-    found: dict[tuple[str, Scenario], Measure] = {}
+    shares: dict[tuple[str, Scenario], Measure] = {}
     for run in data.runs:
         rows = head.where(run.rows)
         asks = (rows.result == DEFLECTED) & rows.is_in("kind", [ASKS_BACK])
         for (scenario,), place in rows.groups("scenario"):
-            found[run.name, Scenario(scenario)] = share("asks back", asks, place, rows)
-    return found if any(m.value for m in found.values()) else {}
+            shares[run.name, Scenario(scenario)] = share("asks back", asks, place, rows)
+    return shares if any(m.value for m in shares.values()) else {}
 
 
 ASKED_BACK = "Asks back: the deflections in which the system asks for more information and does not say that it cannot answer."
@@ -256,48 +263,50 @@ def part_cells(
     data: ReportData, head: Headline, part: str
 ) -> dict[tuple[str, str, Scenario], Rates]:
     """(system, part, scenario) -> headline cell of one part (``source``, ``topic``, or another column)."""
-    found: dict[tuple[str, str, Scenario], Rates] = {}
+    cells: dict[tuple[str, str, Scenario], Rates] = {}
     for run in data.runs:
         rows = head.where(run.rows)
         for (name, scenario), place in rows.groups(part, "scenario"):
-            found[run.name, name, Scenario(scenario)] = cell(run, rows, place)
-    return found
+            cells[run.name, name, Scenario(scenario)] = cell(run, rows, place)
+    return cells
 
 
 class SweepPoint(NamedTuple):
     """One point of a sweep: the rates of the items that show as many distractors as the point says."""
 
     cell: Rates
-    shown: int
+    items_shown: int
     """Items that show as many distractors as the point says; the rates do not count samples with fewer."""
-    of: int
+    items_in_all: int
     """Largest number of items at any point of the system's sweep."""
 
     @property
     def partial(self) -> bool:
         """Whether some samples are missing, so that the point is not comparable with the others."""
-        return self.shown < self.of
+        return self.items_shown < self.items_in_all
 
 
-def _items(rows: Table, place: Flags) -> int:
+def _count_items(rows: Table, place: Flags) -> int:
     return len(np.unique(rows.context_condition[place]))
 
 
-def _points(
-    run: Run, asked: Mapping[int, Flags], whole: Callable[[int], Flags]
+def _sweep_points(
+    run: Run, asked_at: Mapping[int, Flags], shows_all: Callable[[int], Flags]
 ) -> dict[int, SweepPoint]:
     """The points of one system's sweep.
 
     Args:
-        asked: point -> bool [rows]: asked at the point.
-        whole: point -> bool [rows]: shows as many distractors as the point says.
+        asked_at: point -> bool [rows]: asked at the point.
+        shows_all: point -> bool [rows]: shows as many distractors as the point says.
     """
-    most = max(_items(run.rows, place) for place in asked.values())
+    most_items = max(_count_items(run.rows, place) for place in asked_at.values())
     return {
-        at: SweepPoint(
-            cell(run, run.rows, place & whole(at)), _items(run.rows, place & whole(at)), most
+        point: SweepPoint(
+            cell(run, run.rows, place & shows_all(point)),
+            _count_items(run.rows, place & shows_all(point)),
+            most_items,
         )
-        for at, place in sorted(asked.items())
+        for point, place in sorted(asked_at.items())
     }
 
 
@@ -309,27 +318,27 @@ def sweep_cells(data: ReportData, head: Headline) -> dict[str, dict[int, SweepPo
     distractors. A sample with fewer than k distractors shows all it has when asked with k, so the point does not count
     it. Systems with fewer than two points are left out.
     """
-    base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
+    base = recipe_or_none(head.recipes.get(Scenario.REALISTIC, ""))
     if base is None:
         return {}
-    found: dict[str, dict[int, SweepPoint]] = {}
+    points: dict[str, dict[int, SweepPoint]] = {}
     for run in data.runs:
-        rows, asked = run.rows, dict[int, Flags]()
+        rows, asked_at = run.rows, dict[int, Flags]()
         for text in recipes_of(rows, Scenario.REALISTIC, head.condition):
-            one = parsed(text)
-            if one is not None and one._replace(k=base.k) == base:
-                asked[one.k] = among(rows, {("realistic", text, head.condition)})
-        if not set(asked) - {0, base.k}:
+            recipe_read = recipe_or_none(text)
+            if recipe_read is not None and recipe_read._replace(k=base.k) == base:
+                asked_at[recipe_read.k] = asked_as(rows, {("realistic", text, head.condition)})
+        if not set(asked_at) - {0, base.k}:
             continue
         samples, used = rows.coded("sample").codes, rows.numbers("k_used")
-        reached = samples[np.logical_or.reduce([place for k, place in asked.items() if k])]
-        oracle = among(rows, {("oracle", head.recipes.get(Scenario.ORACLE, ""), head.condition)})
-        asked[0] = asked.get(0, oracle) & np.isin(samples, reached)
-        if not asked[0].any():
-            del asked[0]
-        if len(asked) > 1:
-            found[run.name] = _points(run, asked, lambda k, used=used: used == k)  # type: ignore[misc]
-    return found
+        reached = samples[np.logical_or.reduce([place for k, place in asked_at.items() if k])]
+        oracle = asked_as(rows, {("oracle", head.recipes.get(Scenario.ORACLE, ""), head.condition)})
+        asked_at[0] = asked_at.get(0, oracle) & np.isin(samples, reached)
+        if not asked_at[0].any():
+            del asked_at[0]
+        if len(asked_at) > 1:
+            points[run.name] = _sweep_points(run, asked_at, lambda k, used=used: used == k)  # type: ignore[misc]
+    return points
 
 
 def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, SweepPoint]]:
@@ -338,65 +347,72 @@ def position_cells(data: ReportData, head: Headline) -> dict[str, dict[int, Swee
     From recipes that differ only in ``order=gold@I``; of several such families the one with most rows. A sample with
     too few distractors to place before its gold is not counted at that point.
     """
-    found: dict[str, dict[int, SweepPoint]] = {}
+    points: dict[str, dict[int, SweepPoint]] = {}
     for run in data.runs:
         families: defaultdict[Recipe, dict[int, str]] = defaultdict(dict)
-        mine = recipes_of(run.rows, Scenario.REALISTIC, head.condition)
-        for text in mine:
-            one = parsed(text)
-            if one is not None and one.order.startswith("gold@"):
-                families[one._replace(order="gold@0")][int(one.order.removeprefix("gold@"))] = text
+        rows_of_recipe = recipes_of(run.rows, Scenario.REALISTIC, head.condition)
+        for text in rows_of_recipe:
+            recipe_read = recipe_or_none(text)
+            if recipe_read is not None and recipe_read.order.startswith("gold@"):
+                families[recipe_read._replace(order="gold@0")][
+                    int(recipe_read.order.removeprefix("gold@"))
+                ] = text
         if families:
             largest = max(
-                families.values(), key=lambda places: sum(mine[text] for text in places.values())
+                families.values(),
+                key=lambda places: sum(rows_of_recipe[text] for text in places.values()),
             )
             used = run.rows.numbers("k_used")
-            asked = {
-                at: among(run.rows, {("realistic", text, head.condition)})
-                for at, text in largest.items()
+            asked_at = {
+                position: asked_as(run.rows, {("realistic", text, head.condition)})
+                for position, text in largest.items()
             }
-            if len(asked) > 1:
-                found[run.name] = _points(run, asked, lambda at, used=used: used >= at)  # type: ignore[misc]
-    return found
+            if len(asked_at) > 1:
+                points[run.name] = _sweep_points(run, asked_at, lambda at, used=used: used >= at)  # type: ignore[misc]
+    return points
 
 
-def fewer_shown(data: ReportData, head: Headline) -> str:
+def note_on_fewer_distractors(data: ReportData, head: Headline) -> str:
     """How many headline questions show fewer distractors than their recipe says, as a sentence; "" for none."""
     parts = []
     for scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL):
-        one = parsed(head.recipes.get(scenario, ""))
-        short, whole = 0, 0
+        recipe_read = recipe_or_none(head.recipes.get(scenario, ""))
+        items_short, items_in_all = 0, 0
         for run in data.runs:
-            mine = among(
+            asked_so = asked_as(
                 run.rows, {(scenario.value, head.recipes.get(scenario, ""), head.condition)}
             )
-            whole += _items(run.rows, mine)
-            short += (
-                _items(run.rows, mine & (run.rows.numbers("k_used") < one.k))
-                if one is not None
+            items_in_all += _count_items(run.rows, asked_so)
+            items_short += (
+                _count_items(run.rows, asked_so & (run.rows.numbers("k_used") < recipe_read.k))
+                if recipe_read is not None
                 else 0
             )
-        if one is not None and short:
+        if recipe_read is not None and items_short:
             parts.append(
-                f"{short:,} of {whole:,} {scenario.value} questions show fewer than {one.k}"
+                f"{items_short:,} of {items_in_all:,} {scenario.value} questions show fewer than {recipe_read.k}"
             )
     return f"Distractors: {'; '.join(parts)}, because their samples have no more." if parts else ""
 
 
 def strictness_cells(data: ReportData, head: Headline) -> dict[tuple[str, str, Scenario], Rates]:
     """(system, strictness level, scenario) -> cell, headline recipes, for systems asked at two levels or more."""
-    found: dict[tuple[str, str, Scenario], Rates] = {}
+    cells: dict[tuple[str, str, Scenario], Rates] = {}
     for run in data.runs:
-        asked = {(s.value, text, level) for s, text in head.recipes.items() for level in STRICTNESS}
-        mine = run.rows.where(among(run.rows, asked))
-        if len(mine.tally("condition")) < 2:
+        wanted = {
+            (s.value, text, level) for s, text in head.recipes.items() for level in STRICTNESS
+        }
+        rows = run.rows.where(asked_as(run.rows, wanted))
+        if len(rows.tally("condition")) < 2:
             continue
-        by = dict(mine.groups("condition", "scenario"))
+        place_of = dict(rows.groups("condition", "scenario"))
         for level in STRICTNESS:
             for scenario in SCENARIOS:
-                if (level, scenario.value) in by:
-                    found[run.name, level, scenario] = cell(run, mine, by[level, scenario.value])
-    return found
+                if (level, scenario.value) in place_of:
+                    cells[run.name, level, scenario] = cell(
+                        run, rows, place_of[level, scenario.value]
+                    )
+    return cells
 
 
 class Grid(NamedTuple):
@@ -418,16 +434,20 @@ def grid_cells(data: ReportData, head: Headline) -> Grid:
     The cells of one system and gold use one set of samples: those with distractors of every modality asked. Otherwise
     the cells would compare samples that have images with samples that have none.
     """
-    base = parsed(head.recipes.get(Scenario.REALISTIC, ""))
+    base = recipe_or_none(head.recipes.get(Scenario.REALISTIC, ""))
     families: Counter[Recipe] = Counter()
-    asked: dict[tuple[int, Recipe], dict[tuple[str, str], str]] = defaultdict(dict)
+    texts_of_family: dict[tuple[int, Recipe], dict[tuple[str, str], str]] = defaultdict(dict)
     for number, run in enumerate(data.runs):
         for text, n in recipes_of(run.rows, Scenario.REALISTIC, head.condition).items():
-            one = parsed(text)
-            if one is not None and one.gold != "any" and one.negatives != "any":
-                family = one._replace(gold="any", negatives="any")
+            recipe_read = recipe_or_none(text)
+            if (
+                recipe_read is not None
+                and recipe_read.gold != "any"
+                and recipe_read.negatives != "any"
+            ):
+                family = recipe_read._replace(gold="any", negatives="any")
                 families[family] += n
-                asked[number, family][one.gold, one.negatives] = text
+                texts_of_family[number, family][recipe_read.gold, recipe_read.negatives] = text
     if not families:
         return Grid({}, "", {})
     chosen = max(families, key=lambda f: (f == base, families[f], str(f)))
@@ -435,19 +455,23 @@ def grid_cells(data: ReportData, head: Headline) -> Grid:
     left_out: dict[tuple[str, str], int] = {}
     short = 0
     for number, run in enumerate(data.runs):
-        mine = asked.get((number, chosen), {})
+        recipe_of_cell = texts_of_family.get((number, chosen), {})
         samples, used = run.rows.coded("sample").codes, run.rows.numbers("k_used")
-        for gold in dict.fromkeys(g for g, _ in mine):
+        for gold in dict.fromkeys(g for g, _ in recipe_of_cell):
             places = {
-                side: among(run.rows, {("realistic", text, head.condition)})
-                for (g, side), text in mine.items()
+                side: asked_as(run.rows, {("realistic", text, head.condition)})
+                for (g, side), text in recipe_of_cell.items()
                 if g == gold
             }
-            each = [np.unique(samples[place]) for place in places.values()]
-            common = np.flatnonzero(np.bincount(np.concatenate(each), minlength=1) == len(each))
-            left_out[run.name, gold] = len(np.unique(np.concatenate(each))) - len(common)
+            samples_of_side = [np.unique(samples[place]) for place in places.values()]
+            shared_samples = np.flatnonzero(
+                np.bincount(np.concatenate(samples_of_side), minlength=1) == len(samples_of_side)
+            )
+            left_out[run.name, gold] = len(np.unique(np.concatenate(samples_of_side))) - len(
+                shared_samples
+            )
             for side, place in places.items():
-                kept = place & np.isin(samples, common)
-                cells[run.name, gold, side] = cell(run, run.rows, kept)
-                short += _items(run.rows, kept & (used < chosen.k))
+                in_cell = place & np.isin(samples, shared_samples)
+                cells[run.name, gold, side] = cell(run, run.rows, in_cell)
+                short += _count_items(run.rows, in_cell & (used < chosen.k))
     return Grid(cells, str(chosen), {k: n for k, n in left_out.items() if n}, short)

@@ -26,7 +26,7 @@ from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
 from demur.judge.measures.table import Table as Columns
 from demur.reports.cells import SCENARIOS, Headline, headline
 from demur.reports.data import Run
-from demur.reports.tables import Column, shown
+from demur.reports.tables import Column, cell_text
 
 PRIMARY = "right behaviour"
 """The measure that decides whether a system is worse; one test per scenario."""
@@ -38,7 +38,7 @@ SEEN = 0.05
 """Difference for which the result states the number of pairs needed: 5 points."""
 
 
-def _flags(rows: Columns) -> dict[str, Flags]:
+def _flags_by_measure(rows: Columns) -> dict[str, Flags]:
     """Measure name -> bool [rows]: which rows count for it."""
     right = np.where(rows.should_deflect, rows.result == DEFLECTED, rows.result == CORRECT)
     return {
@@ -98,9 +98,9 @@ class Difference(NamedTuple):
         return self.scenario.value if self.scenario else "all"
 
     @property
-    def shown(self) -> str:
+    def cell_text(self) -> str:
         """In points, with its interval: ``-38.8 [-46.8, -31.1]``."""
-        return shown(self.measured, Column("", interval=True, signed=True))
+        return cell_text(self.measured, Column("", interval=True, signed=True))
 
     @property
     def measured(self) -> Measure:
@@ -115,8 +115,8 @@ class Difference(NamedTuple):
     @property
     def better(self) -> int:
         """+1 when the second run is significantly better here, -1 when worse, else 0."""
-        wanted = 1 if self.scenario and self.scenario.should == "deflect" else -1
-        sign = _SIGN.get(self.measure, wanted)
+        sign_when_right = 1 if self.scenario and self.scenario.should == "deflect" else -1
+        sign = _SIGN.get(self.measure, sign_when_right)
         return 0 if not self.significant else sign * (1 if self.delta > 0 else -1)
 
     @property
@@ -214,14 +214,14 @@ class Comparison(NamedTuple):
         """The verdict in a sentence or two: where, by how many points with their interval, on how many pairs."""
         parts = []
         for sign, word in ((-1, "worse"), (1, "better")):
-            where = [
-                f"{d.where} ({d.shown} points, n = {d.n:,})"
+            places = [
+                f"{d.where} ({d.cell_text} points, n = {d.n:,})"
                 for d in self.differences
                 if d.measure == PRIMARY and d.better == sign
             ]
-            if where:
-                parts.append(f"{word} than {self.first} in {', '.join(where)}")
-        out = (
+            if places:
+                parts.append(f"{word} than {self.first} in {', '.join(places)}")
+        omitted = (
             f" Left out: {self.unjudged:,} pairs not graded in one or both."
             if self.unjudged
             else ""
@@ -229,9 +229,9 @@ class Comparison(NamedTuple):
         if not parts:
             return (
                 f"{self.pairs:,} pairs show no difference in right behaviour between {self.first} and {self.second} "
-                f"(at {ALPHA:g} after Holm); this does not prove that there is none.{out}"
+                f"(at {ALPHA:g} after Holm); this does not prove that there is none.{omitted}"
             )
-        return f"{self.second} behaves {', and '.join(parts)}.{out}"
+        return f"{self.second} behaves {', and '.join(parts)}.{omitted}"
 
 
 class _Side(NamedTuple):
@@ -240,7 +240,7 @@ class _Side(NamedTuple):
     rows: Columns
     key: Codes
     """int64: equal for the same context set and condition on both sides."""
-    stands: Codes
+    representative: Codes
     """int64: the item's representative row, the first repeat of its most frequent outcome."""
     repeats: Codes
     """int64: its graded repeats."""
@@ -250,27 +250,37 @@ class _Side(NamedTuple):
     """bool: whether the representative row shows the right behaviour."""
 
 
-def _side(rows: Columns, key: Codes, shared: Codes) -> _Side:
-    kept = np.flatnonzero(rows.graded & np.isin(key, shared))
+def _graded_side(rows: Columns, key: Codes, shared: Codes) -> _Side:
+    compared = np.flatnonzero(rows.graded & np.isin(key, shared))
     items = gather(key, rows.graded & np.isin(key, shared))
-    flags = {name: hit[kept] for name, hit in _flags(rows).items()}
-    stands = items.first
-    if items.of is not None and items.n < len(kept):
-        place = items.of * 3 + rows.result[kept]
-        often = np.bincount(place, minlength=3 * items.n)[place]
-        order = np.lexsort((rows.numbers("repeat")[kept], -often, items.of))
-        stands = order[np.unique(items.of[order], return_index=True)[1]]
+    flags = {name: hit[compared] for name, hit in _flags_by_measure(rows).items()}
+    representative = items.first
+    if items.of is not None and items.n < len(compared):
+        place = items.of * 3 + rows.result[compared]
+        times_given = np.bincount(place, minlength=3 * items.n)[place]
+        order = np.lexsort((rows.numbers("repeat")[compared], -times_given, items.of))
+        representative = order[np.unique(items.of[order], return_index=True)[1]]
     means = {name: items.mean(hit) for name, hit in flags.items()}
     return _Side(
-        rows, key[kept][items.first], kept[stands], items.size, means, flags[PRIMARY][stands]
+        rows,
+        key[compared][items.first],
+        compared[representative],
+        items.size,
+        means,
+        flags[PRIMARY][representative],
     )
 
 
-def _keys(first: Columns, second: Columns) -> tuple[Codes, Codes]:
+def _item_keys(first: Columns, second: Columns) -> tuple[Codes, Codes]:
     """int64 [rows] of each side: equal for the same context set under the same condition."""
-    one, other = first.coded_with(second, "context"), first.coded_with(second, "condition")
-    many = 1 + max((int(c.max(initial=0)) for c in other), default=0)
-    return one[0] * many + other[0], one[1] * many + other[1]
+    context_codes, condition_codes = (
+        first.coded_with(second, "context"),
+        first.coded_with(second, "condition"),
+    )
+    conditions_in_all = 1 + max((int(c.max(initial=0)) for c in condition_codes), default=0)
+    return context_codes[0] * conditions_in_all + condition_codes[0], context_codes[
+        1
+    ] * conditions_in_all + condition_codes[1]
 
 
 def compare(
@@ -278,7 +288,7 @@ def compare(
     second: Run,
     samples: Mapping[str, Sample] | None = None,
     head: Headline | None = None,
-    most: int | None = None,
+    most_items: int | None = None,
 ) -> Comparison:
     """Compare two runs over the questions they share.
 
@@ -287,41 +297,60 @@ def compare(
         second: run that may be better or worse.
         samples: sample id -> sample, for the questions of changed items; "" without it.
         head: count only these recipes and this prompt; None counts every shared question, including sweeps.
-        most: most lost and most gained items to list, the worst first; None: all.
+        most_items: most lost and most gained items to list, the worst first; None: all.
 
     Returns:
         The comparison; it has no differences without a shared question.
     """
-    left, right = (run.rows if head is None else head.where(run.rows) for run in (first, second))
-    keys = _keys(left, right)
-    asked = np.unique(keys[0]), np.unique(keys[1])
-    shared = np.intersect1d(*asked, assume_unique=True)
-    one, other = _side(left, keys[0], shared), _side(right, keys[1], shared)
-    _, a, b = np.intersect1d(one.key, other.key, assume_unique=True, return_indices=True)
-    place, cluster = left.coded("scenario"), left.cluster
-    scenario = place.codes[one.stands[a]]
+    first_rows, second_rows = (
+        run.rows if head is None else head.where(run.rows) for run in (first, second)
+    )
+    keys = _item_keys(first_rows, second_rows)
+    keys_asked = np.unique(keys[0]), np.unique(keys[1])
+    shared = np.intersect1d(*keys_asked, assume_unique=True)
+    first_side, second_side = (
+        _graded_side(first_rows, keys[0], shared),
+        _graded_side(second_rows, keys[1], shared),
+    )
+    _, in_first, in_second = np.intersect1d(
+        first_side.key, second_side.key, assume_unique=True, return_indices=True
+    )
+    place, cluster = first_rows.coded("scenario"), first_rows.cluster
+    scenario_codes = place.codes[first_side.representative[in_first]]
     raw: list[Difference] = []
     unused = np.zeros(2, dtype=np.int64)
-    for which in SCENARIOS:
-        mine = scenario == (place.labels.index(which.value) if which.value in place.labels else -1)
-        if not mine.any():
+    for scenario in SCENARIOS:
+        in_scenario = scenario_codes == (
+            place.labels.index(scenario.value) if scenario.value in place.labels else -1
+        )
+        if not in_scenario.any():
             continue
-        items = one.stands[a[mine]], other.stands[b[mine]]
-        people, idle = _by_labels((first, second), (left, right), items)
-        unused += idle
-        for name in one.means:
-            shares = one.means[name][a[mine]], other.means[name][b[mine]]
-            found = of_means(*shares, cluster[items[0]], measure=name)
+        items = (
+            first_side.representative[in_first[in_scenario]],
+            second_side.representative[in_second[in_scenario]],
+        )
+        by_people, unused_here = _corrected_differences(
+            (first, second), (first_rows, second_rows), items
+        )
+        unused += unused_here
+        for name in first_side.means:
+            shares = (
+                first_side.means[name][in_first[in_scenario]],
+                second_side.means[name][in_second[in_scenario]],
+            )
+            paired = of_means(*shares, cluster[items[0]], measure=name)
             spread = float(((shares[1] - shares[0]) ** 2).mean())
-            told = _difference(which, found, spread)
+            difference = _difference(scenario, paired, spread)
             if name == PRIMARY:
-                told = told._replace(judge_shift=_judge_shift(left, right, items))
-            raw.append(told._replace(**people.get(name, {})))
+                difference = difference._replace(
+                    judge_shift=_judge_shift(first_rows, second_rows, items)
+                )
+            raw.append(difference._replace(**by_people.get(name, {})))
     head = head or headline([first, second])
-    raw += _joint(
+    raw += _joint_difference(
         *(
             head.where(rows.where(np.isin(key, shared)))
-            for rows, key in zip((left, right), keys, strict=True)
+            for rows, key in zip((first_rows, second_rows), keys, strict=True)
         )
     )
     # Right behaviour decides; the three rates explain it; joint success is one test of its own.
@@ -330,50 +359,78 @@ def compare(
         family = [i for i, d in enumerate(raw) if families[d.measure] == name]
         for i, p in zip(family, holm([raw[i].p for i in family]), strict=True):
             raw[i] = raw[i]._replace(p_holm=p)
-    gone = one.right[a] & ~other.right[b]
-    come = other.right[b] & ~one.right[a]
-    pairs = one.stands[a], other.stands[b]
+    is_lost = first_side.right[in_first] & ~second_side.right[in_second]
+    is_gained = second_side.right[in_second] & ~first_side.right[in_first]
+    pairs = first_side.representative[in_first], second_side.representative[in_second]
     return Comparison(
         first=first.name,
         second=second.name,
-        pairs=len(a),
-        only_first=len(asked[0]) - len(shared),
-        only_second=len(asked[1]) - len(shared),
-        unjudged=len(shared) - len(a),
-        graded_alone=(len(one.key) - len(a), len(other.key) - len(a)),
+        pairs=len(in_first),
+        only_first=len(keys_asked[0]) - len(shared),
+        only_second=len(keys_asked[1]) - len(shared),
+        unjudged=len(shared) - len(in_first),
+        graded_alone=(len(first_side.key) - len(in_first), len(second_side.key) - len(in_first)),
         differences=tuple(raw),
-        lost=_changed(left, right, pairs[0][gone], pairs[1][gone], samples or {}, most, wrong=1),
-        gained=_changed(left, right, pairs[0][come], pairs[1][come], samples or {}, most, wrong=0),
-        slices=_slices(left, pairs[0], one.means[PRIMARY][a], other.means[PRIMARY][b]),
-        lost_in_all=int(gone.sum()),
-        gained_in_all=int(come.sum()),
-        repeats=max(
-            (int(s.repeats[i].max(initial=1)) for s, i in ((one, a), (other, b))), default=1
+        lost=_changed_items(
+            first_rows,
+            second_rows,
+            pairs[0][is_lost],
+            pairs[1][is_lost],
+            samples or {},
+            most_items,
+            wrong=1,
         ),
-        answers=(int(one.repeats[a].sum()), int(other.repeats[b].sum())),
+        gained=_changed_items(
+            first_rows,
+            second_rows,
+            pairs[0][is_gained],
+            pairs[1][is_gained],
+            samples or {},
+            most_items,
+            wrong=0,
+        ),
+        slices=_slices_by_part(
+            first_rows,
+            pairs[0],
+            first_side.means[PRIMARY][in_first],
+            second_side.means[PRIMARY][in_second],
+        ),
+        lost_in_all=int(is_lost.sum()),
+        gained_in_all=int(is_gained.sum()),
+        repeats=max(
+            (
+                int(s.repeats[i].max(initial=1))
+                for s, i in ((first_side, in_first), (second_side, in_second))
+            ),
+            default=1,
+        ),
+        answers=(
+            int(first_side.repeats[in_first].sum()),
+            int(second_side.repeats[in_second].sum()),
+        ),
         unused_labels=(int(unused[0]), int(unused[1])),
     )
 
 
-def _difference(where: Scenario | None, found: Paired, spread: float) -> Difference:
+def _difference(where: Scenario | None, paired: Paired, spread: float) -> Difference:
     return Difference(
         where,
-        found.measure,
-        found.n,
-        found.first or 0.0,
-        found.second or 0.0,
-        found.difference or 0.0,
-        found.low,
-        found.high,
-        found.only_second,
-        found.only_first,
-        found.p_exact,
+        paired.measure,
+        paired.n,
+        paired.first or 0.0,
+        paired.second or 0.0,
+        paired.difference or 0.0,
+        paired.low,
+        paired.high,
+        paired.only_second,
+        paired.only_first,
+        paired.p_exact,
         None,
         spread,
     )
 
 
-def _by_labels(
+def _corrected_differences(
     runs: tuple[Run, Run], rows: tuple[Columns, Columns], items: tuple[Codes, Codes]
 ) -> tuple[dict[str, dict[str, Any]], tuple[int, int]]:
     """Corrected differences of one scenario by their measure, where both runs have enough drawn labels.
@@ -390,14 +447,18 @@ def _by_labels(
     """
     sides = list(zip(rows, items, strict=True))
     same = [
-        len(np.unique(side.coded(name).codes[mine])) == 1
-        for side, mine in sides
+        len(np.unique(side.coded(name).codes[row_numbers])) == 1
+        for side, row_numbers in sides
         for name in ("recipe", "condition", "expected")
     ]
-    asks = [side.texts("ask", mine) for side, mine in sides if any(r.drawn.codes for r in runs)]
+    asks = [
+        side.texts("ask", row_numbers)
+        for side, row_numbers in sides
+        if any(r.drawn.codes for r in runs)
+    ]
     labels = [
-        np.array([run.drawn.codes.get(ask, -1) for ask in mine], dtype=np.int64)
-        for run, mine in zip(runs, asks, strict=False)
+        np.array([run.drawn.codes.get(ask, -1) for ask in row_numbers], dtype=np.int64)
+        for run, row_numbers in zip(runs, asks, strict=False)
     ]
     if not labels or not all(same) or any(side.repeats > 1 for side in rows):
         return {}, (0, 0)
@@ -405,51 +466,65 @@ def _by_labels(
     cluster = rows[0].cluster[items[0]]
     counts = int((labels[0] >= 0).sum()), int((labels[1] >= 0).sum())
     try:
-        one, other = (
+        first_rates, second_rates = (
             corrected(verdict, label, cluster=cluster)
             for verdict, label in zip(verdicts, labels, strict=True)
         )
     except DataError:  # one of them has too few
         return {}, counts
-    found = {d.measure: d for d in differences(one, other, verdicts, cluster=cluster)}
-    found[PRIMARY] = found["deflection" if rows[0].should_deflect[items[0]].any() else "accuracy"]
+    difference_of = {
+        d.measure: d for d in differences(first_rates, second_rates, verdicts, cluster=cluster)
+    }
+    difference_of[PRIMARY] = difference_of[
+        "deflection" if rows[0].should_deflect[items[0]].any() else "accuracy"
+    ]
     return {
         name: {
-            "first": float(one.rates[d.measure].value or 0.0),
-            "second": float(other.rates[d.measure].value or 0.0),
+            "first": float(first_rates.rates[d.measure].value or 0.0),
+            "second": float(second_rates.rates[d.measure].value or 0.0),
             "delta": d.difference,
             "low": d.low,
             "high": d.high,
             "p": d.p,
             "labels": d.labelled,
         }
-        for name, d in found.items()
+        for name, d in difference_of.items()
     }, (0, 0)
 
 
-def _judge_shift(left: Columns, right: Columns, items: tuple[Codes, Codes]) -> float | None:
+def _judge_shift(
+    first_rows: Columns, second_rows: Columns, items: tuple[Codes, Codes]
+) -> float | None:
     """By how much right behaviour could differ because the judge errs unequally; None where its error is unknown.
 
     Each system takes a set of labelled answers of its own, so that one may be as easy to judge as the easiest and the
     other as hard as the hardest; 19 of 20 such pairs shift the difference by no more.
     """
     shifts = []
-    for rows, mine in zip((left, right), items, strict=True):
-        total, known = np.zeros(DRAWS), False
-        deflect = rows.should_deflect[mine]
-        for name, part in (("accuracy", mine[~deflect]), ("deflection", mine[deflect])):
-            shift = shift_of(rows.method[part], rows.result[part], np.ones(len(part)))
+    for rows, row_numbers in zip((first_rows, second_rows), items, strict=True):
+        shift_in_all, is_known = np.zeros(DRAWS), False
+        deflect = rows.should_deflect[row_numbers]
+        for name, rows_of_part in (
+            ("accuracy", row_numbers[~deflect]),
+            ("deflection", row_numbers[deflect]),
+        ):
+            shift = shift_of(
+                rows.method[rows_of_part], rows.result[rows_of_part], np.ones(len(rows_of_part))
+            )
             if shift is not None:
-                total, known = total + getattr(shift, name)[0] * len(part) / len(mine), True
-        if not known:
+                shift_in_all, is_known = (
+                    shift_in_all + getattr(shift, name)[0] * len(rows_of_part) / len(row_numbers),
+                    True,
+                )
+        if not is_known:
             return None
-        shifts.append(total)
-    order = np.random.Generator(np.random.PCG64(0)).permutation(DRAWS)
-    gap = shifts[1][order] - shifts[0]
+        shifts.append(shift_in_all)
+    permutation = np.random.Generator(np.random.PCG64(0)).permutation(DRAWS)
+    gap = shifts[1][permutation] - shifts[0]
     return float(np.quantile(np.abs(gap - gap.mean()), 0.95))
 
 
-def _joint(first: Columns, second: Columns) -> list[Difference]:
+def _joint_difference(first: Columns, second: Columns) -> list[Difference]:
     """The difference of joint success over the questions that both handle in all their common scenarios.
 
     Args:
@@ -465,15 +540,25 @@ def _joint(first: Columns, second: Columns) -> list[Difference]:
         members = Members(rows, scenarios)
         every = np.ones(len(members.question), dtype=np.bool_)
         items = gather(members.question if rows.repeats > 1 else None, every)
-        names = np.array(rows.coded("sample").labels, dtype=object)[items.once(members.question)]
+        sample_names = np.array(rows.coded("sample").labels, dtype=object)[
+            items.once(members.question)
+        ]
         hits = items.mean(np.logical_and.reduce(members.right, axis=1))
-        sides.append((names.astype(str), hits, items.once(members.cluster)))
-    (names, one, cluster), (others, other, _) = sides
-    _, a, b = np.intersect1d(names, others, assume_unique=True, return_indices=True)
-    if not len(a):
+        sides.append((sample_names.astype(str), hits, items.once(members.cluster)))
+    (sample_names, first_hits, cluster), (second_names, second_hits, _) = sides
+    _, in_first, in_second = np.intersect1d(
+        sample_names, second_names, assume_unique=True, return_indices=True
+    )
+    if not len(in_first):
         return []
-    found = of_means(one[a], other[b], cluster[a], measure=JOINT)
-    return [_difference(None, found, float(((other[b] - one[a]) ** 2).mean()))]
+    paired = of_means(
+        first_hits[in_first], second_hits[in_second], cluster[in_first], measure=JOINT
+    )
+    return [
+        _difference(
+            None, paired, float(((second_hits[in_second] - first_hits[in_first]) ** 2).mean())
+        )
+    ]
 
 
 _GRAVE = {INCORRECT: 0, DEFLECTED: 1, CORRECT: 2}
@@ -488,19 +573,21 @@ _GRAVITY = (
 )
 
 
-def _changed(
-    left: Columns,
-    right: Columns,
+def _changed_items(
+    first_rows: Columns,
+    second_rows: Columns,
     before: Codes,
     after: Codes,
     samples: Mapping[str, Sample],
-    most: int | None,
+    most_items: int | None,
     *,
     wrong: Literal[0, 1],
 ) -> tuple[Changed, ...]:
     """Changed items (rows of each side): hallucinations before deflections, those with gold evidence first."""
-    outcome = (left.result[before], right.result[after])[wrong]
-    columns = [left.texts(name, before) for name in ("scenario", "sample", "context", "condition")]
+    outcome = (first_rows.result[before], second_rows.result[after])[wrong]
+    columns = [
+        first_rows.texts(name, before) for name in ("scenario", "sample", "context", "condition")
+    ]
     gravity = {s.value: i for i, s in enumerate(_GRAVITY)}
     order = sorted(
         range(len(before)),
@@ -509,31 +596,33 @@ def _changed(
             gravity[columns[0][i]],
             *(c[i] for c in columns[1:]),
         ),
-    )[:most]
-    found = []
+    )[:most_items]
+    changed = []
     for start in range(0, len(order), 1024):
-        part = order[start : start + 1024]
-        for a, b in zip(left.take(before[part]), right.take(after[part]), strict=True):
-            sample = samples.get(a.sample)
-            found.append(
+        block = order[start : start + 1024]
+        for row_before, row_after in zip(
+            first_rows.take(before[block]), second_rows.take(after[block]), strict=True
+        ):
+            sample = samples.get(row_before.sample)
+            changed.append(
                 Changed(
-                    a.sample,
-                    a.context,
-                    a.condition,
-                    a.scenario.value,
-                    a.source,
+                    row_before.sample,
+                    row_before.context,
+                    row_before.condition,
+                    row_before.scenario.value,
+                    row_before.source,
                     sample.question_with_turns if sample else "",
-                    _word(a),
-                    _word(b),
-                    a.answer,
-                    b.answer,
+                    _outcome_word(row_before),
+                    _outcome_word(row_after),
+                    row_before.answer,
+                    row_after.answer,
                     sample.answers.display_form if sample else "",
                 )
             )
-    return tuple(found)
+    return tuple(changed)
 
 
-def _word(row: Row) -> str:
+def _outcome_word(row: Row) -> str:
     return {
         Outcome.CORRECT: "correct",
         Outcome.DEFLECTED: "deflected",
@@ -541,7 +630,9 @@ def _word(row: Row) -> str:
     }[row.outcome or Outcome.INCORRECT]
 
 
-def _slices(rows: Columns, place: Codes, first: Floats, second: Floats) -> tuple[Slice, ...]:
+def _slices_by_part(
+    rows: Columns, place: Codes, first: Floats, second: Floats
+) -> tuple[Slice, ...]:
     """Sources and topics by scenario, those with the largest net loss first; shares are means over repeats."""
     slices = []
     scenario = rows.coded("scenario")
@@ -549,19 +640,19 @@ def _slices(rows: Columns, place: Codes, first: Floats, second: Floats) -> tuple
         part = rows.coded(kind)
         joint = part.codes[place] * max(1, len(scenario.labels)) + scenario.codes[place]
         for code in np.unique(joint):
-            label, which = divmod(int(code), max(1, len(scenario.labels)))
+            label, scenario_code = divmod(int(code), max(1, len(scenario.labels)))
             if not part.labels[label]:
                 continue
-            one, other = first[joint == code], second[joint == code]
+            first_values, second_values = first[joint == code], second[joint == code]
             slices.append(
                 Slice(
                     f"{kind} {part.labels[label]}",
-                    scenario.labels[which],
-                    len(one),
-                    float(one.sum()) / len(one),
-                    float(other.sum()) / len(one),
-                    int((one > other).sum()),
-                    int((other > one).sum()),
+                    scenario.labels[scenario_code],
+                    len(first_values),
+                    float(first_values.sum()) / len(first_values),
+                    float(second_values.sum()) / len(first_values),
+                    int((first_values > second_values).sum()),
+                    int((second_values > first_values).sum()),
                 )
             )
     return tuple(sorted(slices, key=lambda s: (s.gained - s.lost, -s.n, s.part, s.scenario)))

@@ -27,25 +27,25 @@ MOST_SLICES = 10
 """Parts in the table of regressions."""
 
 
-def needed(difference: Difference, seen: float) -> int | None:
-    """Pairs needed to detect a difference of ``seen`` (a share: 0.05 is 5 points) with 80 % power."""
-    return paired(seen, min(1.0, max(difference.spread, seen)))
+def pairs_needed(difference: Difference, effect: float) -> int | None:
+    """Pairs needed to detect a difference of ``effect`` (a share: 0.05 is 5 points) with 80 % power."""
+    return paired(effect, min(1.0, max(difference.spread, effect)))
 
 
-def _enough(main: Sequence[Difference], seen: float) -> str:
-    counts = ", ".join(f"{d.where} {needed(d, seen):,} (had {d.n:,})" for d in main)
-    return f"Pairs needed to detect a difference of {100 * seen:g} points in right behaviour with 80 % power: {counts}."
+def _power_note(main: Sequence[Difference], effect: float) -> str:
+    counts = ", ".join(f"{d.where} {pairs_needed(d, effect):,} (had {d.n:,})" for d in main)
+    return f"Pairs needed to detect a difference of {100 * effect:g} points in right behaviour with 80 % power: {counts}."
 
 
-def _judge(found: Comparison, main: Sequence[Difference]) -> str:
+def _judge_note(comparison: Comparison, main: Sequence[Difference]) -> str:
     """What labels decide, or how far unequal errors of the judge could shift the differences."""
     if corrected := [d for d in main if d.labels != (0, 0)]:
         counts = ", ".join("{} {:,} and {:,}".format(d.where, *d.labels) for d in corrected)
         return f"Rates, differences and p by labels of people: {counts}."
     unused = ""
-    if any(found.unused_labels):
-        one, other = found.unused_labels
-        unused = f" Labels ({one:,} and {other:,}) correct nothing: {LEAST} of either would."
+    if any(comparison.unused_labels):
+        unused_of_first, unused_of_second = comparison.unused_labels
+        unused = f" Labels ({unused_of_first:,} and {unused_of_second:,}) correct nothing: {LEAST} of either would."
     shifts = [f"{100 * d.judge_shift:.0f} ({d.where})" for d in main if d.judge_shift is not None]
     if not shifts:
         return (
@@ -54,19 +54,19 @@ def _judge(found: Comparison, main: Sequence[Difference]) -> str:
     return f"If the judge errs unequally on the two, right behaviour shifts by up to {', '.join(shifts)} points.{unused}"
 
 
-def table(found: Comparison, seen: float = SEEN) -> Table:
-    """Paired differences per scenario and measure, with verdicts, and the pairs needed to detect ``seen``."""
+def table(comparison: Comparison, effect: float = SEEN) -> Table:
+    """Paired differences per scenario and measure, with verdicts, and the pairs needed to detect ``effect``."""
     columns = (
         *texts("Scenario", "Measure"),
         *numbers("n"),
-        Column(found.first),
-        Column(found.second),
+        Column(comparison.first),
+        Column(comparison.second),
         *numbers("Difference", interval=True, signed=True),
         *numbers("Lost", "Gained", "p (Holm)"),
         *texts("Verdict"),
     )
-    caption = f"{found.second} against {found.first}, paired, in per cent"
-    if not found.differences:
+    caption = f"{comparison.second} against {comparison.first}, paired, in per cent"
+    if not comparison.differences:
         return Table(
             "compare",
             caption,
@@ -74,7 +74,7 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
             missing="two runs over the same context sets (same release, seed, recipes and prompts) with graded answers",
         )
     rows: list[tuple[Any, ...]] = []
-    for d in found.differences:
+    for d in comparison.differences:
         p = None if d.p_holm is None else "< 0.001" if d.p_holm < 0.001 else f"{d.p_holm:.3f}"
         rows.append(
             (
@@ -90,17 +90,25 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
                 d.verdict,
             )
         )
-    main = [d for d in found.differences if d.measure == PRIMARY]
-    repeats = " (with {:,} and {:,} repeats)".format(*found.answers) if found.repeats > 1 else ""
-    lost = f", {found.unjudged:,} pairs failed or unjudged in one or both" if found.unjudged else ""
+    main = [d for d in comparison.differences if d.measure == PRIMARY]
+    repeats = (
+        " (with {:,} and {:,} repeats)".format(*comparison.answers)
+        if comparison.repeats > 1
+        else ""
+    )
+    ungraded = (
+        f", {comparison.unjudged:,} pairs failed or unjudged in one or both"
+        if comparison.unjudged
+        else ""
+    )
     notes = (
-        _judge(found, main),
-        _enough(main, seen),
-        f"n: pairs of answers to the same question, evidence and prompt: {found.pairs:,} in all{repeats}. "
-        f"Left out: {found.only_first:,} and {found.only_second:,} questions asked of only one{lost}.",
-        f"Lost: only {found.first} has it; gained: only {found.second} has it. Intervals, 95 %: paired bootstrap over "
+        _judge_note(comparison, main),
+        _power_note(main, effect),
+        f"n: pairs of answers to the same question, evidence and prompt: {comparison.pairs:,} in all{repeats}. "
+        f"Left out: {comparison.only_first:,} and {comparison.only_second:,} questions asked of only one{ungraded}.",
+        f"Lost: only {comparison.first} has it; gained: only {comparison.second} has it. Intervals, 95 %: paired bootstrap over "
         "clusters, or Tango's score interval where all pairs are alike.",
-        f"p: {found.test}, with Holm's correction over {len(main)} tests of right behaviour and over "
+        f"p: {comparison.test}, with Holm's correction over {len(main)} tests of right behaviour and over "
         f"{3 * len(main)} tests of the rates; verdicts at {ALPHA:g}.",
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not. Joint success: "
         "right in all scenarios of the same question.",
@@ -108,20 +116,20 @@ def table(found: Comparison, seen: float = SEEN) -> Table:
     return Table("compare", caption, columns, tuple(rows), section_starts(rows), notes)
 
 
-def slices_table(found: Comparison) -> Table:
+def slices_table(comparison: Comparison) -> Table:
     """The parts with the largest loss of right behaviour."""
     columns = (
         *texts("Part", "Scenario"),
         *numbers("n"),
-        Column(found.first),
-        Column(found.second),
+        Column(comparison.first),
+        Column(comparison.second),
         *numbers("Lost", "Gained"),
     )
-    worst = [s for s in found.slices if s.gained < s.lost][:MOST_SLICES]
+    worst = [s for s in comparison.slices if s.gained < s.lost][:MOST_SLICES]
     rows = tuple(
         (s.part, s.scenario, s.n, 100 * s.first, 100 * s.second, s.lost, s.gained) for s in worst
     )
-    caption = f"Worst regressions of right behaviour by part, {found.second} against {found.first}"
+    caption = f"Worst regressions of right behaviour by part, {comparison.second} against {comparison.first}"
     return Table(
         "regressions",
         caption,
@@ -133,12 +141,14 @@ def slices_table(found: Comparison) -> Table:
     )
 
 
-def changed_table(found: Comparison, items: Sequence[Changed], name: str, caption: str) -> Table:
+def changed_table(
+    comparison: Comparison, items: Sequence[Changed], name: str, caption: str
+) -> Table:
     """Items that changed, one line each."""
     columns = (
         *texts("Scenario", "Sample"),
         *texts("Question", "Answer", wraps=True),
-        *texts(f"{found.first} answered", f"{found.second} answered", wraps=True),
+        *texts(f"{comparison.first} answered", f"{comparison.second} answered", wraps=True),
     )
     rows = tuple(
         (
@@ -161,33 +171,31 @@ def changed_table(found: Comparison, items: Sequence[Changed], name: str, captio
 
 
 def print_comparison(
-    found: Comparison, *, items: int = 10, seen: float = SEEN, file: TextIO | None = None
+    comparison: Comparison, *, items: int = 10, effect: float = SEEN, file: TextIO | None = None
 ) -> None:
     """Print the verdict, the differences and the changed items to ``file``, or to standard output."""
     from rich.text import Text
 
     console = console_for(file)
-    parts = [table(found, seen)]
-    if found.differences:
-        parts.append(slices_table(found))
-    for gone, name, all_ in (
-        (found.lost, "lost", found.lost_in_all),
-        (found.gained, "gained", found.gained_in_all),
+    parts = [table(comparison, effect)]
+    if comparison.differences:
+        parts.append(slices_table(comparison))
+    for changed, name, all_ in (
+        (comparison.lost, "lost", comparison.lost_in_all),
+        (comparison.gained, "gained", comparison.gained_in_all),
     ):
-        if gone and items:
-            caption = (
-                f"{name.capitalize()} by {found.second}: {min(items, len(gone))} of {all_} items"
-            )
-            parts.append(changed_table(found, gone[:items], name, caption))
-    for one in parts:
-        print_table(console, one)
-    if found.differences:
-        console.print(Text(plain(found.sentence), style="bold"))
+        if changed and items:
+            caption = f"{name.capitalize()} by {comparison.second}: {min(items, len(changed))} of {all_} items"
+            parts.append(changed_table(comparison, changed[:items], name, caption))
+    for part in parts:
+        print_table(console, part)
+    if comparison.differences:
+        console.print(Text(plain(comparison.sentence), style="bold"))
 
 
-def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
+def as_json(comparison: Comparison, effect: float = SEEN) -> dict[str, Any]:
     """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
-    told = (
+    fields = (
         "first",
         "second",
         "pairs",
@@ -202,15 +210,21 @@ def as_json(found: Comparison, seen: float = SEEN) -> dict[str, Any]:
         "unused_labels",
     )
     differences = []
-    for d in found.differences:
+    for d in comparison.differences:
         rates = {k: getattr(d, k) for k in ("first", "second", "delta", "low", "high")}
         differences.append(
             d._asdict()
             | {k: None if v is None else tidy(v) for k, v in rates.items()}
-            | {"verdict": d.verdict, "significant": d.significant, "pairs_needed": needed(d, seen)}
+            | {
+                "verdict": d.verdict,
+                "significant": d.significant,
+                "pairs_needed": pairs_needed(d, effect),
+            }
         )
     lists = {
-        name: [one._asdict() for one in getattr(found, name)]
+        name: [entry._asdict() for entry in getattr(comparison, name)]
         for name in ("lost", "gained", "slices")
     }
-    return {name: getattr(found, name) for name in told} | {"differences": differences} | lists
+    return (
+        {name: getattr(comparison, name) for name in fields} | {"differences": differences} | lists
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from demur.judge.measures.rates import share
-from demur.reports.cells import SCENARIOS, Headline, among
+from demur.reports.cells import SCENARIOS, Headline, asked_as
 from demur.reports.data import ReportData
 from demur.reports.tables import Table, numbers, texts, without_zeros
 
@@ -20,22 +20,22 @@ def credit_table(data: ReportData, head: Headline) -> Table | None:
             continue
         rows = head.where(run.rows)
         asks = rows.coded("ask")
-        known = np.array([run.credit.get(ask, np.nan) for ask in asks.labels] or [np.nan])[
+        ratings = np.array([run.credit.get(ask, np.nan) for ask in asks.labels] or [np.nan])[
             asks.codes
         ]
-        credit = np.nan_to_num(known)
+        credit = np.nan_to_num(ratings)
         for scenario in SCENARIOS:
             recipe = head.recipes.get(scenario)
-            place = among(rows, {(scenario.value, recipe or "", head.condition)})
-            if not place.any():
+            in_scenario = asked_as(rows, {(scenario.value, recipe or "", head.condition)})
+            if not in_scenario.any():
                 continue
-            rated = place & ~(
-                rows.graded & np.isnan(known)
+            rated = in_scenario & ~(
+                rows.graded & np.isnan(ratings)
             )  # graded without a rating: by another judge
             mean = share("credit", credit, rated, rows)
-            partly = share("partly right", (credit > 0) & (credit < 1), rated, rows)
+            partly_right = share("partly right", (credit > 0) & (credit < 1), rated, rows)
             lines.append(
-                (scenario.value, run.name, mean, partly, mean.n, mean.unjudged, mean.failed)
+                (scenario.value, run.name, mean, partly_right, mean.n, mean.unjudged, mean.failed)
             )
     if not lines:
         return None

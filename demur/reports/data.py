@@ -115,11 +115,13 @@ class Run:
 
     def part(self, samples: int) -> str:
         """``40 of 281, seed 0`` where the run asks only part of a release with ``samples`` samples; "" otherwise."""
-        asked = len(self.rows.coded("sample").labels)
-        if not samples or asked >= samples:
+        samples_asked = len(self.rows.coded("sample").labels)
+        if not samples or samples_asked >= samples:
             return ""
         drawn = self.manifest.get("limit") is not None and self.manifest.get("seed") is not None
-        return f"{asked:,} of {samples:,}" + (f", seed {self.manifest['seed']}" if drawn else "")
+        return f"{samples_asked:,} of {samples:,}" + (
+            f", seed {self.manifest['seed']}" if drawn else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class ReportData:
     release: Release | None = None
     samples: Mapping[str, Sample] = field(default_factory=dict)
     """Sample id -> sample, of the release; empty without one."""
-    shown: frozenset[str] | None = None
+    samples_shown: frozenset[str] | None = None
     """Samples shown one by one; None: all."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """Run name -> its section of Table 4, where the user states one (`paper_tables.py`)."""
@@ -142,7 +144,7 @@ class ReportData:
         models = manifest.get("gate_models") or {
             name: {"system": name} for name in manifest.get("gates") or ()
         }
-        found: dict[str, str] = {}
+        gate_of_run: dict[str, str] = {}
         for run in self.runs:
             model = (
                 run.system.removeprefix("model:").removeprefix("any-llm:")
@@ -151,8 +153,8 @@ class ReportData:
             )
             for name, gate in models.items():
                 if run.system == gate.get("system") or (model and model == gate.get("model")):
-                    found.setdefault(run.name, str(name))
-        return found
+                    gate_of_run.setdefault(run.name, str(name))
+        return gate_of_run
 
     def starred(self, run: Run) -> str:
         """A system's name for a table, with a star where it is a gate of the release."""
@@ -172,7 +174,11 @@ class ReportData:
             for r in self.runs
             if r.name in self.gates
         }
-        edited = [name for name, (mine, its) in revisions.items() if mine and its and mine != its]
+        edited = [
+            name
+            for name, (revision, gate_revision) in revisions.items()
+            if revision and gate_revision and revision != gate_revision
+        ]
         return (
             note + (f" The gate was another revision of {', '.join(edited)}." if edited else ""),
         )
@@ -189,7 +195,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     Raises:
         UsageError: a path is no folder or holds no run, or a run occurs twice.
     """
-    found: list[Path] = []
+    run_folders: list[Path] = []
     for path in paths:
         if not path.is_dir():
             raise UsageError(
@@ -198,32 +204,34 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
                 cure="give a folder that 'demur run' or 'demur demo' wrote",
             )
         if is_run(path):
-            found.append(path)
+            run_folders.append(path)
             continue
         with storage_errors(path):
-            inner = sorted(
+            inner_runs = sorted(
                 p
                 for root in (path, path / "runs")
                 if root.is_dir()
                 for p in root.iterdir()
                 if is_run(p)
             )
-        if not inner:
-            lacks = [name for name in (ROWS, "manifest.json") if not (path / name).is_file()]
+        if not inner_runs:
+            files_missing = [
+                name for name in (ROWS, "manifest.json") if not (path / name).is_file()
+            ]
             release = (path / "data" / "samples.parquet").exists()
-            what = (
+            message = (
                 "this is a release, not a run"
                 if release
-                else f"not a run: it has no {' and no '.join(lacks)}"
+                else f"not a run: it has no {' and no '.join(files_missing)}"
             )
-            raise UsageError(what, item=path, cure="give a folder such as demo-out/runs/SYSTEM")
-        found += inner
+            raise UsageError(message, item=path, cure="give a folder such as demo-out/runs/SYSTEM")
+        run_folders += inner_runs
     seen: set[Path] = set()
-    for path in found:
+    for path in run_folders:
         if path.resolve() in seen:
             raise UsageError("the same run is named twice", item=path, cure="name each run once")
         seen.add(path.resolve())
-    return found
+    return run_folders
 
 
 def one_run(path: Path) -> Path:
@@ -232,14 +240,14 @@ def one_run(path: Path) -> Path:
     Raises:
         UsageError: it holds none, or several; names them.
     """
-    found = find_runs([path])
-    if len(found) > 1:
+    run_folders = find_runs([path])
+    if len(run_folders) > 1:
         raise UsageError(
-            f"holds {len(found)} runs",
+            f"holds {len(run_folders)} runs",
             item=path,
-            cure=f"name one of {brief(', '.join(map(str, found)), 200)}",
+            cure=f"name one of {brief(', '.join(map(str, run_folders)), 200)}",
         )
-    return found[0]
+    return run_folders[0]
 
 
 def read_rows(path: Path) -> Table:
@@ -269,7 +277,7 @@ def read_rows(path: Path) -> Table:
     for batch in rows.to_batches(max_chunksize=4096):
         names = batch.schema.names
         for row in zip(
-            *map(_values, batch.columns), strict=True
+            *map(_column_values, batch.columns), strict=True
         ):  # a third of the time of batch.to_pylist()
             number += 1
             values = dict(zip(names, row, strict=True))
@@ -285,7 +293,7 @@ def read_rows(path: Path) -> Table:
     return Table(rows)
 
 
-def _values(column: Any) -> list[Any]:
+def _column_values(column: Any) -> list[Any]:
     """The values of a pyarrow array; texts by way of numpy, which is faster than one scalar after another."""
     import pyarrow as pa
 
@@ -322,14 +330,14 @@ def read_run(
     name: str = "",
     *,
     rows: Table | None = None,
-    shown: frozenset[str] | None = None,
+    samples_shown: frozenset[str] | None = None,
     verdicts: str = "",
 ) -> Run:
     """Read one run folder.
 
     Args:
         name: name of the system; the folder's name when empty.
-        shown: samples whose context sets are read; None: all.
+        samples_shown: samples whose context sets are read; None: all.
         verdicts: name of the verdicts (`verdicts_file`); "" for the run's own.
 
     Raises:
@@ -346,17 +354,17 @@ def read_run(
     contexts: dict[str, ContextSet] = {}
     if (path / "contexts.jsonl").is_file():
         sets = read_records(path / "contexts.jsonl", ContextSet, problems)
-        contexts = {c.id: c for c in sets if shown is None or c.sample in shown}
+        contexts = {c.id: c for c in sets if samples_shown is None or c.sample in samples_shown}
     judges: set[str] = set()
     prompts: set[str] = set()
     credit: dict[str, float] = {}
-    said = verdicts_file(path, verdicts)
-    if said.is_file():
-        for _, verdict in read_jsonl(said, problems):
+    verdicts_path = verdicts_file(path, verdicts)
+    if verdicts_path.is_file():
+        for _, verdict in read_jsonl(verdicts_path, problems):
             judges.add(str(verdict.get("judge", "")))
             prompts.add(str(verdict.get("prompt_sha256", "")))
-            if isinstance(given := verdict.get("credit"), int | float) and 0 <= given <= 1:
-                credit[str(verdict.get("id", ""))] = float(given)
+            if isinstance(rating := verdict.get("credit"), int | float) and 0 <= rating <= 1:
+                credit[str(verdict.get("id", ""))] = float(rating)
     timings = read_timings(
         path
     ).values()  # the answers themselves do not say whether a cache served them
@@ -366,15 +374,15 @@ def read_run(
         for _, line in read_jsonl(path / "responses.jsonl", problems):
             response = line.get("response")
             tokens = response.get("usage") if isinstance(response, dict) else None
-            counted = (
+            token_counts = (
                 {k: v for k, v in tokens.items() if isinstance(v, int)}
                 if isinstance(tokens, dict)
                 else {}
             )
             usage["responses"] += 1
-            usage["told"] += any(counted.get(key) for key in ("prompt", "completion"))
+            usage["told"] += any(token_counts.get(key) for key in ("prompt", "completion"))
             for key in ("prompt", "completion"):
-                usage[key] += counted.get(key, 0)
+                usage[key] += token_counts.get(key, 0)
     labels = read_labels(path / HUMAN, problems) if (path / HUMAN).is_file() else {}
     problems.settle()
     if not judges and manifest.get("judge"):
@@ -390,7 +398,10 @@ def read_run(
         usage=usage if usage["responses"] else {},
         labels=labels,
         credit=credit,
-        judge_code=str((_origin(said) if verdicts else manifest).get("judge_code") or ""),
+        judge_code=str(
+            (_provenance_of_verdicts(verdicts_path) if verdicts else manifest).get("judge_code")
+            or ""
+        ),
     )
 
 
@@ -403,7 +414,7 @@ def verdicts_file(run: Path, name: str = "") -> Path:
     return run / VERDICTS / f"{name}.jsonl" if name else run / "verdicts.jsonl"
 
 
-def _origin(verdicts: Path) -> dict[str, Any]:
+def _provenance_of_verdicts(verdicts: Path) -> dict[str, Any]:
     """What stands beside the verdicts of a further judge on where they are from; {} without it."""
     file = verdicts.with_suffix(".json")
     about = read_json(file) if file.is_file() else {}
@@ -436,39 +447,39 @@ def judged_rows(run: Path, verdicts: str = "") -> Table:
         return rows
     file = verdicts_file(run, verdicts)
     if not file.is_file():
-        known = ", ".join(verdict_names(run)) or "none"
-        cure = f"known names: {known}; or grade: demur judge run RUN --judge J"
+        names = ", ".join(verdict_names(run)) or "none"
+        cure = f"known names: {names}; or grade: demur judge run RUN --judge J"
         raise UsageError(f"no verdicts named {verdicts!r}", item=run, cure=cure)
-    about = _origin(file)
-    now = read_json(run / "manifest.json").get("files", {}).get("responses.jsonl", "")
-    if about.get("responses", now) != now:
+    origin = _provenance_of_verdicts(file)
+    responses_digest = read_json(run / "manifest.json").get("files", {}).get("responses.jsonl", "")
+    if origin.get("responses", responses_digest) != responses_digest:
         cure = "grade the run again: demur judge run RUN --judge J"
         raise DataError("these verdicts are for earlier answers", item=file, cure=cure)
     import pyarrow as pa
 
     problems = Problems()
-    given = {v.id: v for v in read_records(file, Verdict, problems)}
+    verdict_of_ask = {v.id: v for v in read_records(file, Verdict, problems)}
     problems.settle()
     asks = rows.texts("ask", np.arange(len(rows)))
-    if missing := [ask for ask in asks if ask not in given]:
+    if missing := [ask for ask in asks if ask not in verdict_of_ask]:
         cure = "grade the run again: demur judge run RUN --judge J"
         raise DataError(
             f"no verdict for {len(missing):,} answers, such as {missing[0]}", item=file, cure=cure
         )
-    mine = [given[ask] for ask in asks]
+    verdicts_in_order = [verdict_of_ask[ask] for ask in asks]
     columns = {
-        "status": [v.status.value for v in mine],
-        "outcome": [v.outcome.value if v.outcome else None for v in mine],
-        "reason": [v.reason for v in mine],
-        "kind": [v.kind for v in mine],
-        "method": [v.method.value if v.method else "" for v in mine],
-        "probability": [v.probability for v in mine],
+        "status": [v.status.value for v in verdicts_in_order],
+        "outcome": [v.outcome.value if v.outcome else None for v in verdicts_in_order],
+        "reason": [v.reason for v in verdicts_in_order],
+        "kind": [v.kind for v in verdicts_in_order],
+        "method": [v.method.value if v.method else "" for v in verdicts_in_order],
+        "probability": [v.probability for v in verdicts_in_order],
     }
-    table_ = rows.arrow
+    table = rows.arrow
     for name, values in columns.items():
-        kind = pa.float64() if name == "probability" else pa.string()
-        table_ = table_.set_column(table_.column_names.index(name), name, pa.array(values, kind))
-    return Table(table_)
+        type = pa.float64() if name == "probability" else pa.string()
+        table = table.set_column(table.column_names.index(name), name, pa.array(values, type))
+    return Table(table)
 
 
 def _unique_names(paths: Sequence[Path]) -> list[str]:
@@ -516,8 +527,8 @@ def open_beside(run: Path, release: Path | None = None) -> Release:
 def release_missing(run: Path) -> UsageError:
     """The error of a run whose release is not beside it: it says which release that is."""
     manifest = run / "manifest.json"
-    asked = (read_json(manifest) if manifest.is_file() else {}).get("release") or {}
-    name = " ".join(str(asked[key]) for key in ("name", "version") if key in asked)
+    release = (read_json(manifest) if manifest.is_file() else {}).get("release") or {}
+    name = " ".join(str(release[key]) for key in ("name", "version") if key in release)
     return UsageError(
         f"its release {name or 'of unknown name'} is not beside it",
         item=run,
@@ -548,17 +559,17 @@ def load(
     if not paths:
         raise UsageError("no run given", cure="give a folder such as demo-out/runs/SYSTEM")
     rows = [judged_rows(path, verdicts) for path in paths]
-    shown = drawn_samples(rows, MOST_ITEMS)
+    samples_shown = drawn_samples(rows, MOST_ITEMS)
     names = _unique_names(paths)
     read = tuple(
-        read_run(p, n, rows=r, shown=shown, verdicts=verdicts)
+        read_run(p, n, rows=r, samples_shown=samples_shown, verdicts=verdicts)
         for p, n, r in zip(paths, names, rows, strict=True)
     )
     folder = release or release_beside(paths[0])
     if folder is None and needs_release:
         raise release_missing(paths[0])
     if folder is None:
-        return ReportData(read, shown=shown)
+        return ReportData(read, samples_shown=samples_shown)
     from demur.release import Release
 
     opened = Release.open(folder)
@@ -571,4 +582,4 @@ def load(
                 item=run.path,
                 cure="give the release of the run with --release",
             )
-    return ReportData(read, opened, samples, shown)
+    return ReportData(read, opened, samples, samples_shown)

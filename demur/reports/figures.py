@@ -58,16 +58,18 @@ def _rate_text(name: str, m: Measure) -> str:
         if m.low is not None and m.high is not None
         else ""
     )
-    away = "".join(
-        f", {count} {what}"
-        for count, what in ((m.unjudged, "unjudged"), (m.failed, "failed"))
+    uncounted = "".join(
+        f", {count} {state}"
+        for count, state in ((m.unjudged, "unjudged"), (m.failed, "failed"))
         if count
     )
     corrected = "" if m.corrected is None else f" ({100 * m.corrected:.1f})"
-    return f"{name} {_percent(m.value)}{corrected}{interval}, n = {m.n}{_repeats(m)}{away}"
+    return (
+        f"{name} {_percent(m.value)}{corrected}{interval}, n = {m.n}{_repeats_text(m)}{uncounted}"
+    )
 
 
-def _repeats(m: Measure) -> str:
+def _repeats_text(m: Measure) -> str:
     return f" ({m.repeats:,} repeats)" if m.repeats else ""
 
 
@@ -107,7 +109,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     for number, row in enumerate(rows):
         y = top + row_height * number
         away = row.accuracy.unjudged + row.accuracy.failed
-        tail = f"n = {row.accuracy.n:,}{_repeats(row.accuracy)}" + (
+        tail = f"n = {row.accuracy.n:,}{_repeats_text(row.accuracy)}" + (
             f" + {away:,} in no rate" if away else ""
         )
         out.append(svg.text(0, y + 12, svg.fit(row.label, WIDTH - svg.breadth(tail, 11) - 10)))
@@ -141,9 +143,9 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
             out.append(
                 svg.outcome(name, f'x="{num(key_x)}" y="{num(key_y)}" width="9" height="9"', key)
             )
-            moved = "" if measure.corrected is None else f" ({_whole(measure.corrected)})"
+            moved = "" if measure.corrected is None else f" ({_whole_percent(measure.corrected)})"
             ends = (
-                f" [{_whole(measure.low)}, {_whole(measure.high)}]"
+                f" [{_whole_percent(measure.low)}, {_whole_percent(measure.high)}]"
                 if measure.low is not None
                 else ""
             )
@@ -169,7 +171,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     return Panel(title, "".join(out), height, alt=f"{title}. {alt}")
 
 
-def _whole(value: float | None) -> str:
+def _whole_percent(value: float | None) -> str:
     return f"{100 * (value or 0.0):.0f}"
 
 
@@ -207,18 +209,18 @@ def curves(
     """
     left, right, top, bottom = 38.0, 10.0, 30.0, 54.0 if counts else 40.0
     height = 210.0 + bottom
-    wide, high = WIDTH - left - right, height - top - bottom
+    plot_width, plot_height = WIDTH - left - right, height - top - bottom
     points = [p for c in series for p in c.points if p.y is not None]
-    out = [svg.title(title)]
+    parts = [svg.title(title)]
     if y_label:
-        out.append(
+        parts.append(
             svg.text(
                 WIDTH, 14, svg.fit(y_label, WIDTH / 2, 11.5), size=11.5, anchor="end", faint=True
             )
         )
     if not points:
-        out.append(svg.text(left, top + high / 2, "no data", faint=True))
-        return Panel(title, "".join(out), height, alt=f"{title}: no data")
+        parts.append(svg.text(left, top + plot_height / 2, "no data", faint=True))
+        return Panel(title, "".join(parts), height, alt=f"{title}: no data")
     x0, x1 = min(p.x for p in points), max(p.x for p in points)
     if x1 == x0:
         x0, x1 = x0 - 0.5, x1 + 0.5
@@ -230,49 +232,57 @@ def curves(
     )
 
     def at(p_x: float, p_y: float | None) -> tuple[float, float]:
-        return left + (p_x - x0) / (x1 - x0) * wide, top + (
+        return left + (p_x - x0) / (x1 - x0) * plot_width, top + (
             1 - min(max((p_y or 0.0) / top_y, 0), 1)
-        ) * high
+        ) * plot_height
 
     for tick in _ticks(0, top_y, 4):
         y, label = at(x0, tick)[1], f"{tick * 100:.0f}" if share else f"{tick:,.6g}"
-        out.append(svg.line(left, y, left + wide, y))
-        out.append(svg.text(left - 6, y + 4, label, size=10.5, anchor="end", faint=True))
+        parts.append(svg.line(left, y, left + plot_width, y))
+        parts.append(svg.text(left - 6, y + 4, label, size=10.5, anchor="end", faint=True))
     before, free = "", left - 14
     for tick in _ticks(x0, x1, 10 if whole_x else 5):
         if whole_x and tick != int(tick):
             continue
         x = at(tick, 0)[0]
-        out.append(svg.line(x, top + high, x, top + high + 4, kind="axis"))
-        out.append(
-            svg.text(x, top + high + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True)
+        parts.append(svg.line(x, top + plot_height, x, top + plot_height + 4, kind="axis"))
+        parts.append(
+            svg.text(
+                x, top + plot_height + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True
+            )
         )
         n, half = counts.get(tick, ""), svg.breadth(counts.get(tick, ""), 9) / 2
         if n and n != before and x - half > free:
-            out.append(svg.text(x, top + high + 28, n, size=9, anchor="middle", faint=True))
+            parts.append(
+                svg.text(x, top + plot_height + 28, n, size=9, anchor="middle", faint=True)
+            )
             before, free = n, x + half + 2
     if counts:
-        out.append(svg.text(left - 16, top + high + 28, "n", size=9, anchor="end", faint=True))
-    out.append(svg.line(left, top + high, left + wide, top + high, kind="axis"))
-    out.append(
+        parts.append(
+            svg.text(left - 16, top + plot_height + 28, "n", size=9, anchor="end", faint=True)
+        )
+    parts.append(
+        svg.line(left, top + plot_height, left + plot_width, top + plot_height, kind="axis")
+    )
+    parts.append(
         svg.text(
-            left + wide / 2,
+            left + plot_width / 2,
             height - 6,
-            svg.fit(x_label, wide, 11.5),
+            svg.fit(x_label, plot_width, 11.5),
             size=11.5,
             anchor="middle",
             faint=True,
         )
     )
     for curve in series:
-        for run in _runs(curve.points):
+        for run in _unbroken_pieces(curve.points):
             band = [p for p in run if p.low is not None and p.high is not None]
             if len(band) > 1:
                 upper = [at(p.x, p.high) for p in band]
                 lower = [at(p.x, p.low) for p in reversed(band)]
                 path = " ".join(f"{num(x)},{num(y)}" for x, y in (*upper, *lower))
                 style = curve.style % len(SERIES)
-                out.append(
+                parts.append(
                     f'<polygon points="{path}" class="f-{style} band" fill="{SERIES[style]}" fill-opacity=".13"/>'
                 )
     for curve in series:
@@ -282,7 +292,7 @@ def curves(
         stroke = f'stroke="{colour}" stroke-width="2" fill="none"{dashed}'
         for faint, part in _strokes(curve.points):
             path = " ".join(f"{num(x)},{num(y)}" for x, y in (at(p.x, p.y) for p in part))
-            out.append(
+            parts.append(
                 f'<polyline points="{path}" class="l-{style} curve"{FADED if faint else ""} {stroke}/>'
             )
         if len(curve.points) <= 40:
@@ -294,20 +304,20 @@ def curves(
                     f"{curve.label}, {x_label} {p.x:,.6g}: {value}{' ' + p.note if p.note else ''}"
                 )
                 shape = svg.marker(marker, *at(p.x, p.y), colour, str(style))
-                out.append(svg.mark(note, f"<g{FADED}>{shape}</g>" if p.faint else shape))
+                parts.append(svg.mark(note, f"<g{FADED}>{shape}</g>" if p.faint else shape))
     alt = []
     for c in series:
-        known = [p.y for p in c.points if p.y is not None]
-        alt += [f"{c.label} from {_percent(known[0])} to {_percent(known[-1])}"] if known else []
+        values = [p.y for p in c.points if p.y is not None]
+        alt += [f"{c.label} from {_percent(values[0])} to {_percent(values[-1])}"] if values else []
     described = f"{title} by {x_label}. {'; '.join(alt) if share else ''}".strip()
-    return Panel(title, "".join(out), height, alt=described)
+    return Panel(title, "".join(parts), height, alt=described)
 
 
 FADED = ' opacity=".38"'
 """Opacity of grey marks: light enough to recede, dark enough to read in print."""
 
 
-def _runs(points: Sequence[Point]) -> list[list[Point]]:
+def _unbroken_pieces(points: Sequence[Point]) -> list[list[Point]]:
     """The points, split at gaps."""
     runs: list[list[Point]] = [[]]
     for p in points:
@@ -321,13 +331,13 @@ def _runs(points: Sequence[Point]) -> list[list[Point]]:
 def _strokes(points: Sequence[Point]) -> list[tuple[bool, list[Point]]]:
     """The lines of a curve: (grey, points); a piece is grey where either of its ends is."""
     strokes: list[tuple[bool, list[Point]]] = []
-    for run in _runs(points):
-        for number, (one, other) in enumerate(pairwise(run)):
-            faint = one.faint or other.faint
+    for run in _unbroken_pieces(points):
+        for number, (start, end) in enumerate(pairwise(run)):
+            faint = start.faint or end.faint
             if number and strokes[-1][0] == faint:
-                strokes[-1][1].append(other)
+                strokes[-1][1].append(end)
             else:
-                strokes.append((faint, [one, other]))
+                strokes.append((faint, [start, end]))
     return strokes
 
 
@@ -437,22 +447,22 @@ def funnel(title: str, stages: Sequence[tuple[str, int, int]]) -> Panel:
     """Samples kept by each curation stage: (stage, entered, kept), all bars on the scale of the first."""
     row_height, top = 38.0, 26.0
     full = max((entered for _, entered, _ in stages), default=0) or 1
-    out = [svg.title(title)]
-    for number, (stage, entered, kept) in enumerate(stages):
+    parts = [svg.title(title)]
+    for number, (stage, entered, remaining) in enumerate(stages):
         y = top + row_height * number
-        share = f" ({100 * kept / entered:.0f} %)" if entered else ""
-        tail = f"{kept:,} of {entered:,}{share}"
-        out.append(svg.text(0, y + 12, svg.fit(stage, WIDTH - svg.breadth(tail, 11.5) - 10)))
-        out.append(svg.text(WIDTH, y + 12, tail, size=11.5, anchor="end", faint=True))
-        out.append(
+        share = f" ({100 * remaining / entered:.0f} %)" if entered else ""
+        tail = f"{remaining:,} of {entered:,}{share}"
+        parts.append(svg.text(0, y + 12, svg.fit(stage, WIDTH - svg.breadth(tail, 11.5) - 10)))
+        parts.append(svg.text(WIDTH, y + 12, tail, size=11.5, anchor="end", faint=True))
+        parts.append(
             svg.mark(
-                f"{stage}: {entered} entered, {kept} kept, {entered - kept} dropped",
+                f"{stage}: {entered} entered, {remaining} kept, {entered - remaining} dropped",
                 svg.rect(0, y + 17, entered / full * WIDTH, 12, "lost", "#c9ced8"),
-                svg.rect(0, y + 17, kept / full * WIDTH, 12, "f-0", SERIES[0]),
+                svg.rect(0, y + 17, remaining / full * WIDTH, 12, "f-0", SERIES[0]),
             )
         )
     alt = "; ".join(f"{s}: {k} of {e} kept" for s, e, k in stages)
-    return Panel(title, "".join(out), top + row_height * len(stages) + 2, alt=f"{title}. {alt}")
+    return Panel(title, "".join(parts), top + row_height * len(stages) + 2, alt=f"{title}. {alt}")
 
 
 def paired_bars(

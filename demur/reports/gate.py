@@ -109,7 +109,7 @@ class Gate(NamedTuple):
 
     def text(self) -> str:
         """Text for a terminal: the verdict, then a line per check."""
-        first = {
+        verdict = {
             "pass": "passed",
             "fail": "FAILED",
             "undecided": "UNDECIDED" + ", which is allowed" * self.allow_undecided,
@@ -117,7 +117,7 @@ class Gate(NamedTuple):
         }[self.state]
         checks = [f"{c.state:<9}  {c.what}: {c.why}" for c in self.checks]
         lines = [folded(line) for line in ([self.down] if self.down else checks)]
-        return "\n".join([f"gate: {first}", *lines]) + "\n"
+        return "\n".join([f"gate: {verdict}", *lines]) + "\n"
 
     def write(self, *, junit: Path | None = None, markdown: Path | None = None) -> None:
         """Write JUnit XML and Markdown files for a CI."""
@@ -142,11 +142,11 @@ class Gate(NamedTuple):
         cases = []
         for check in self.checks:
             red = check.state == "fail" or (check.state == "undecided" and not self.allow_undecided)
-            mark = "failure" if red else "skipped"
-            why = f"<{mark} message={quoteattr(f'{check.state}: {check.why}')}/>"
-            inner = "" if check.state == "pass" else why
+            tag = "failure" if red else "skipped"
+            outcome_tag = f"<{tag} message={quoteattr(f'{check.state}: {check.why}')}/>"
+            content = "" if check.state == "pass" else outcome_tag
             cases.append(
-                f'  <testcase classname="demur" name={quoteattr(check.what)}>{inner}</testcase>'
+                f'  <testcase classname="demur" name={quoteattr(check.what)}>{content}</testcase>'
             )
         if self.down:
             cases = [
@@ -216,14 +216,16 @@ def limits_of(
     min_joint: float | None = None,
 ) -> list[Limit]:
     """The limits of Python's keywords, in the order of `LIMITS`."""
-    named = {"declined": min_declined, "accuracy": min_accuracy}
-    named |= {"hallucination": max_hallucination, "deflection": max_deflection}
-    asked = [
+    values_of_rate = {"declined": min_declined, "accuracy": min_accuracy}
+    values_of_rate |= {"hallucination": max_hallucination, "deflection": max_deflection}
+    stated_limits = [
         limit
         for side, rate in LIMITS
-        for limit in limits([f"{k}={v:f}" for k, v in (named[rate] or {}).items()], side, rate)
+        for limit in limits(
+            [f"{k}={v:f}" for k, v in (values_of_rate[rate] or {}).items()], side, rate
+        )
     ]
-    return asked + limits([] if min_joint is None else [f"{min_joint:f}"], "min", "joint")
+    return stated_limits + limits([] if min_joint is None else [f"{min_joint:f}"], "min", "joint")
 
 
 def decide(limit: Limit, reading: Reading, level: float = 0.95) -> Check:
@@ -238,33 +240,33 @@ def decide(limit: Limit, reading: Reading, level: float = 0.95) -> Check:
     if measure.value is None or measure.low is None or measure.high is None:
         return Check(str(limit), "undecided", "no answer was graded: look at the run's errors")
     counts = [f"n = {measure.n:,}"] + [
-        f"{n:,} {what}"
-        for n, what in ((measure.unjudged, "unjudged"), (measure.failed, "failed"))
+        f"{n:,} {state_of_answers}"
+        for n, state_of_answers in ((measure.unjudged, "unjudged"), (measure.failed, "failed"))
         if n
     ]
-    shown = f"{100 * measure.value:.1f} %"
+    rate_text = f"{100 * measure.value:.1f} %"
     if measure.corrected is not None:
-        shown += f", {100 * measure.corrected:.1f} without the judge's errors"
-    shown += f" [{100 * measure.low:.1f}, {100 * measure.high:.1f}], {', '.join(counts)}"
+        rate_text += f", {100 * measure.corrected:.1f} without the judge's errors"
+    rate_text += f" [{100 * measure.low:.1f}, {100 * measure.high:.1f}], {', '.join(counts)}"
     if reading.corrected:
-        shown += f", corrected by {reading.labels:,} labels"
+        rate_text += f", corrected by {reading.labels:,} labels"
     elif reading.shift is None:
-        shown += ", the judge's error is unknown"
-    state = _side(limit, measure)
+        rate_text += ", the judge's error is unknown"
+    state = _state_by_interval(limit, measure)
     if state == "undecided":
-        return Check(str(limit), state, f"{shown}; {_what_decides(limit, reading, level)}")
+        return Check(str(limit), state, f"{rate_text}; {_what_would_decide(limit, reading, level)}")
     if turning := _could_turn(limit, reading, state):
-        return Check(str(limit), "undecided", f"{shown}; {turning}")
-    return Check(str(limit), state, shown)
+        return Check(str(limit), "undecided", f"{rate_text}; {turning}")
+    return Check(str(limit), state, rate_text)
 
 
-def _side(limit: Limit, measure: Measure) -> State:
+def _state_by_interval(limit: Limit, measure: Measure) -> State:
     """On which side of a limit the whole interval of a rate lies."""
     low, high = measure.low or 0.0, 1.0 if measure.high is None else measure.high
-    return _side_of(limit, low, high)
+    return _state_between(limit, low, high)
 
 
-def _side_of(limit: Limit, low: float, high: float) -> State:
+def _state_between(limit: Limit, low: float, high: float) -> State:
     if limit.side == "max":
         return "pass" if high <= limit.value else "fail" if low > limit.value else "undecided"
     return "pass" if low >= limit.value else "fail" if high < limit.value else "undecided"
@@ -277,59 +279,65 @@ def _could_turn(limit: Limit, reading: Reading, state: State) -> str:
     nobody passes by failing where it is hard.
     """
     measure = reading.measure
-    absent = [] if reading.corrected else [(measure.unjudged, "unjudged")]
+    uncounted = [] if reading.corrected else [(measure.unjudged, "unjudged")]
     if state == "pass":
-        absent.append((measure.failed, "failed"))
-    many = sum(n for n, _ in absent)
-    if not many:
+        uncounted.append((measure.failed, "failed"))
+    uncounted_in_all = sum(n for n, _ in uncounted)
+    if not uncounted_in_all:
         return ""
     graded = measure.repeats or measure.n
-    against = many if (state == "pass") == (limit.side == "max") else 0
+    counted_against = uncounted_in_all if (state == "pass") == (limit.side == "max") else 0
     value = (measure.corrected if reading.corrected else measure.value) or 0.0
-    step = (value * graded + against) / (graded + many) - value
-    if _side_of(limit, (measure.low or 0.0) + step, (measure.high or 0.0) + step) == state:
+    step = (value * graded + counted_against) / (graded + uncounted_in_all) - value
+    if _state_between(limit, (measure.low or 0.0) + step, (measure.high or 0.0) + step) == state:
         return ""
-    those = " and ".join(f"{n:,} {what}" for n, what in absent if n)
-    return f"{those} answers could turn a {state}: mend the cause and run the same command again"
+    answers_in_words = " and ".join(f"{n:,} {kind}" for n, kind in uncounted if n)
+    return f"{answers_in_words} answers could turn a {state}: mend the cause and run the same command again"
 
 
-def _what_decides(limit: Limit, reading: Reading, level: float) -> str:
+def _what_would_decide(limit: Limit, reading: Reading, level: float) -> str:
     """What would decide an undecided limit: questions, or labels and another judge."""
     measure, shift = reading.measure, reading.shift
     value = measure.value or 0.0
     if reading.corrected:
         return "more labels of the scenario (demur annotate draw), then more questions"
-    if shift is not None and _needed(value, limit, level) is not None:
+    if shift is not None and _questions_needed(value, limit, level) is not None:
         low, high, _ = interval_with(value, value, value, shift, level)
-        if _side_of(limit, low, high) == "undecided":
-            where = str(limit.scenario) if limit.scenario else "each scenario"
-            few = f"{LEAST - reading.labels} more" if reading.labels < LEAST else "more"
-            cure = OTHERWISE.format(missing=few if reading.labels else LEAST, where=where)
+        if _state_between(limit, low, high) == "undecided":
+            scenario_text = str(limit.scenario) if limit.scenario else "each scenario"
+            labels_missing = f"{LEAST - reading.labels} more" if reading.labels < LEAST else "more"
+            cure = OTHERWISE.format(
+                missing=labels_missing if reading.labels else LEAST, where=scenario_text
+            )
             return f"the judge's error leaves it open, however many questions are asked: {cure}"
-    needed = _needed(value, limit, level, shift)
-    if needed is None:
+    questions_needed = _questions_needed(value, limit, level, shift)
+    if questions_needed is None:
         return "the rate lies at the limit"
     sampling = reading.sampling or measure
-    alone = wilson(value * measure.n, measure.n, level) or (0.0, 1.0)
-    wider = ((sampling.high or 1.0) - (sampling.low or 0.0)) / (alone[1] - alone[0])
-    return f"about {round(needed * max(1.0, wider) ** 2):,} questions would decide"
+    sampling_alone = wilson(value * measure.n, measure.n, level) or (0.0, 1.0)
+    widening = ((sampling.high or 1.0) - (sampling.low or 0.0)) / (
+        sampling_alone[1] - sampling_alone[0]
+    )
+    return f"about {round(questions_needed * max(1.0, widening) ** 2):,} questions would decide"
 
 
-def _needed(rate: float, limit: Limit, level: float, shift: Floats | None = None) -> int | None:
+def _questions_needed(
+    rate: float, limit: Limit, level: float, shift: Floats | None = None
+) -> int | None:
     """Number of questions at which the interval of this rate excludes the limit; None above `MOST_NEEDED`."""
     n = 1.0
     while n <= MOST_NEEDED:
         low, high = wilson(round(rate * int(n)), int(n), level) or (0.0, 1.0)
         if shift is not None:
             low, high, _ = interval_with(rate, min(low, rate), max(high, rate), shift, level)
-        if _side_of(limit, low, high) != "undecided":
+        if _state_between(limit, low, high) != "undecided":
             return int(n)
         n *= 1.05 if n > 20 else 1 + 1 / n
     return None
 
 
 def plan(
-    asked: Sequence[Limit],
+    limits: Sequence[Limit],
     n: Mapping[Scenario, int],
     unanswerable: int = 0,
     judge: str = "local",
@@ -337,7 +345,7 @@ def plan(
     """Which limits so many questions cannot decide, and how many can, before anything is asked.
 
     Args:
-        asked: the limits.
+        limits: to decide on.
         n: scenario -> questions that will be asked.
         unanswerable: of these, at most so many are right to decline where the evidence is there.
         judge: who will grade; the errors of the local one are measured.
@@ -348,34 +356,38 @@ def plan(
     Raises:
         UsageError: no limit, or one on a scenario or on declining where no question asks for it.
     """
-    if not asked:
+    if not limits:
         raise UsageError("no limit to plan for", cure="give --min-declined gold-removed=0.85")
-    level = 1 - BY_CHANCE / len(asked)
+    level = 1 - BY_CHANCE / len(limits)
     checks = []
-    for limit in asked:
+    for limit in limits:
         if limit.scenario is not None and limit.scenario not in n:
-            raise _not_asked(limit, n)
-        most = n[limit.scenario] if limit.scenario is not None else min(n.values(), default=0)
+            raise _not_asked_error(limit, n)
+        most_questions = (
+            n[limit.scenario] if limit.scenario is not None else min(n.values(), default=0)
+        )
         if limit.rate == "declined" and limit.scenario and limit.scenario.should == "answer":
-            most = min(most, unanswerable)
+            most_questions = min(most_questions, unanswerable)
             if not unanswerable:
-                raise _nothing_to_decline(limit)
-        if _met(limit, most, level, judge):
+                raise _nothing_to_decline_error(limit)
+        if _can_be_met(limit, most_questions, level, judge):
             continue
-        some = range(most, MOST_NEEDED)
-        enough = most + bisect_left(some, True, key=lambda k: _met(limit, k, level, judge))
-        why = f"{most:,} questions cannot decide it, {enough:,} can"
-        if enough == MOST_NEEDED:
-            why = f"no number of questions can decide it, the judge errs too often: {OTHERWISE}"
+        numbers_of_questions = range(most_questions, MOST_NEEDED)
+        questions_needed = most_questions + bisect_left(
+            numbers_of_questions, True, key=lambda k: _can_be_met(limit, k, level, judge)
+        )
+        reason = f"{most_questions:,} questions cannot decide it, {questions_needed:,} can"
+        if questions_needed == MOST_NEEDED:
+            reason = f"no number of questions can decide it, the judge errs too often: {OTHERWISE}"
         checks.append(
-            Check(str(limit), "undecided", why.format(missing=LEAST, where="each scenario"))
+            Check(str(limit), "undecided", reason.format(missing=LEAST, where="each scenario"))
         )
     return checks
 
 
 def plan_of(
     release: Release,
-    asked: Sequence[Limit],
+    limits: Sequence[Limit],
     scenarios: str | Sequence[str] | None = None,
     questions: int | None = None,
     judge: str = "local",
@@ -386,7 +398,7 @@ def plan_of(
 
     Args:
         release: of the run.
-        asked: the limits.
+        limits: to decide on.
         scenarios: as `demur.evaluate` takes them; None where they are not known yet.
         questions: of each scenario, if not all of the release.
         judge: who will grade.
@@ -395,24 +407,26 @@ def plan_of(
     from demur.scenarios.contexts import recipes
 
     texts = [scenarios] if isinstance(scenarios, str) else scenarios
-    kinds = Scenario if texts is None else [recipe.scenario for recipe in recipes(texts)]
+    scenarios_planned = (
+        Scenario if texts is None else [recipe.scenario for recipe in recipes(texts)]
+    )
     answerable = [s.answerable for s in release.samples()]
     n = min(questions or len(answerable), len(answerable))
-    checks = plan(asked, dict.fromkeys(kinds, n), answerable.count(False), judge)
+    checks = plan(limits, dict.fromkeys(scenarios_planned, n), answerable.count(False), judge)
     return Gate(tuple(checks), allow_undecided=allow_undecided)
 
 
-def tightest(n: int, judge: str) -> list[Limit]:
+def tightest_limits(n: int, judge: str) -> list[Limit]:
     """Of each kind of limit the tightest, in whole per cent, that ``n`` questions graded by a judge can decide alone."""
-    asked = []
+    limits = []
     for side, rate in LIMITS:
-        order = range(101) if side == "max" else range(100, -1, -1)
-        met = (Limit(side, rate, None, share / 100) for share in order)
-        asked.append(next(limit for limit in met if _met(limit, n, 0.95, judge)))
-    return asked
+        percents = range(101) if side == "max" else range(100, -1, -1)
+        candidates = (Limit(side, rate, None, share / 100) for share in percents)
+        limits.append(next(limit for limit in candidates if _can_be_met(limit, n, 0.95, judge)))
+    return limits
 
 
-def _met(limit: Limit, n: int, level: float, judge: str) -> bool:
+def _can_be_met(limit: Limit, n: int, level: float, judge: str) -> bool:
     """Whether the gate passes a system without a fault, as the judge sees it: the local one errs on it, too."""
     if not n:
         return False
@@ -429,10 +443,10 @@ def _met(limit: Limit, n: int, level: float, judge: str) -> bool:
         )
         rate = {"declined": "deflection", "joint": "accuracy"}.get(limit.rate, limit.rate)
         low, high, _ = interval_with(value, low, high, getattr(shift, rate), level)
-    return _side_of(limit, low, high) == "pass"
+    return _state_between(limit, low, high) == "pass"
 
 
-def _not_asked(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
+def _not_asked_error(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
     return UsageError(
         "a limit on a scenario that is not asked",
         item=str(limit),
@@ -440,7 +454,7 @@ def _not_asked(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
     )
 
 
-def _nothing_to_decline(limit: Limit) -> UsageError:
+def _nothing_to_decline_error(limit: Limit) -> UsageError:
     return UsageError(
         "a limit on declining where every question has its answer at hand",
         item=str(limit),
@@ -448,14 +462,14 @@ def _nothing_to_decline(limit: Limit) -> UsageError:
     )
 
 
-def differences(run: Run, baseline: Run) -> list[str]:
+def aspects_that_differ(run: Run, baseline: Run) -> list[str]:
     """The keys of `SAME` in which two runs differ."""
     return [key for key in SAME if run.manifest.get(key) != baseline.manifest.get(key)]
 
 
 def gate(
     run: Path,
-    asked: Sequence[Limit] = (),
+    limits: Sequence[Limit] = (),
     *,
     baseline: Path | None = None,
     release: Path | None = None,
@@ -466,7 +480,7 @@ def gate(
 
     Args:
         run: run folder.
-        asked: limits.
+        limits: to decide on.
         baseline: run that it must not be worse than, on the questions asked of both (paired, clustered tests).
         release: release of the runs; None for the one beside the run.
         most_failed: share of failed answers above which the system counts as down.
@@ -481,33 +495,33 @@ def gate(
             f"most failed answers: {most_failed:g}",
             cure="give a share between 0 and 1, such as 0.1",
         )
-    if not asked and baseline is None:
+    if not limits and baseline is None:
         raise UsageError(
             "no limit given", cure="give --min-declined gold-removed=0.85, or --baseline RUN"
         )
     data = load([one_run(path) for path in (run, baseline) if path is not None], release)
-    other = None
+    baseline_run = None
     if baseline is not None:
-        other = data.runs[1]
-        if unlike := differences(data.runs[0], other):
+        baseline_run = data.runs[1]
+        if aspects_unlike := aspects_that_differ(data.runs[0], baseline_run):
             raise UsageError(
-                f"the baseline differs in {', '.join(unlike)}",
+                f"the baseline differs in {', '.join(aspects_unlike)}",
                 item=str(baseline),
                 cure="run both in the same way",
             )
-    return decided(
+    return gate_of_runs(
         data.runs[0],
-        asked,
-        other,
+        limits,
+        baseline_run,
         samples=data.samples,
         most_failed=most_failed,
         allow_undecided=allow_undecided,
     )
 
 
-def decided(
+def gate_of_runs(
     run: Run,
-    asked: Sequence[Limit] = (),
+    limits: Sequence[Limit] = (),
     baseline: Run | None = None,
     *,
     samples: Mapping[str, Sample] | None = None,
@@ -522,41 +536,43 @@ def decided(
         return Gate((), f"{failed:,} of {len(run.rows):,} answers failed: {commonest}")
     head = headline([run] if baseline is None else [run, baseline])
     rows = head.where(run.rows)
-    level = 1 - BY_CHANCE / max(1, len(asked))
-    checks = [_checked(limit, run, rows, level) for limit in asked]
+    level = 1 - BY_CHANCE / max(1, len(limits))
+    checks = [_check(limit, run, rows, level) for limit in limits]
     if baseline is not None:
         comparison = compare(baseline, run, samples, head)
         state: State = (
             "fail" if comparison.worse else "pass" if comparison.differences else "undecided"
         )
-        why = comparison.sentence if comparison.differences else "no question was asked of both"
+        reason = comparison.sentence if comparison.differences else "no question was asked of both"
         unjudged = int((run.rows.result == UNJUDGED).sum())
         if state == "pass" and comparison.lost_sight:
             state = "undecided"
-            why += f" {unjudged:,} answers are unjudged; run the command again."
-        checks.append(Check(f"not worse than {baseline.name}", state, why))
+            reason += f" {unjudged:,} answers are unjudged; run the command again."
+        checks.append(Check(f"not worse than {baseline.name}", state, reason))
     return Gate(tuple(checks), allow_undecided=allow_undecided)
 
 
-def _checked(limit: Limit, run: Run, rows: Rows, level: float) -> Check:
+def _check(limit: Limit, run: Run, rows: Rows, level: float) -> Check:
     scenarios = [Scenario(label) for label in rows.coded("scenario").labels]
     if limit.scenario is None:
         return decide(limit, _joint_reading(limit, rows, scenarios, level), level)
     if limit.scenario not in scenarios:
-        raise _not_asked(limit, scenarios)
-    there = rows.is_in("scenario", [limit.scenario.value])
+        raise _not_asked_error(limit, scenarios)
+    in_scenario = rows.is_in("scenario", [limit.scenario.value])
     rate = limit.rate
     if rate == "declined":
-        there, rate = there & rows.should_deflect, "deflection"
-        if not there.any():
-            raise _nothing_to_decline(limit)
-    people, labels, corrected = labelled_rates(run, rows, there, level)
+        in_scenario, rate = in_scenario & rows.should_deflect, "deflection"
+        if not in_scenario.any():
+            raise _nothing_to_decline_error(limit)
+    rates, labels, corrected = labelled_rates(run, rows, in_scenario, level)
     if corrected:
-        return decide(limit, Reading(getattr(people, rate), labels=labels, corrected=True), level)
-    sampling: Measure = getattr(rates_where(rows, there, Auto(level), judge_error=False), rate)
-    graded = there & rows.graded
-    moves = shift_of(rows.method[graded], rows.result[graded], gather(rows.item, graded).weight())
-    shift = None if moves is None else getattr(moves, rate)
+        return decide(limit, Reading(getattr(rates, rate), labels=labels, corrected=True), level)
+    sampling: Measure = getattr(
+        rates_where(rows, in_scenario, Auto(level), judge_error=False), rate
+    )
+    graded = in_scenario & rows.graded
+    shifts = shift_of(rows.method[graded], rows.result[graded], gather(rows.item, graded).weight())
+    shift = None if shifts is None else getattr(shifts, rate)
     measure = sampling if shift is None else with_judge_error(sampling, shift, level)
     return decide(limit, Reading(measure, shift, sampling, labels), level)
 

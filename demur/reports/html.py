@@ -52,7 +52,7 @@ from demur.reports.markup import (
 )
 from demur.reports.release import caveats, funnel_table, recall_table
 from demur.reports.svg import OUTCOMES, Panel
-from demur.reports.tables import Column, Table, plain, shown
+from demur.reports.tables import Column, Table, cell_text, plain
 from demur.reports.terminal import LOOKED_AT, looked_at, results_table
 from demur.scenarios.conditions import STRICTNESS
 
@@ -99,7 +99,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
     css = folder.joinpath("report.css").read_text(encoding="utf-8")
     js = folder.joinpath("report.js").read_text(encoding="utf-8")
     head = headline(data.runs)
-    found = _compared(data, head)
+    comparisons = _compare_pairs(data, head)
     sections = [
         ("overview", "Results", _overview(data, head)),
         ("behaviour", "Right behaviour", _behaviour(data, head)),
@@ -111,12 +111,12 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         ("confidence", "Confidence", _confidence(data, head)),
         ("credit", "Credit", _credit(data, head)),
         ("labels", "Labels", _labels(data)),
-        ("compare", "Compare", _compare(data, found)),
+        ("compare", "Compare", _compare(data, comparisons)),
         ("samples", "Samples", folder.joinpath("browser.html").read_text(encoding="utf-8")),
         ("curation", "Curation", _curation(data)),
         ("provenance", "Provenance", _provenance(data)),
     ]
-    kept = [(key, name, body) for key, name, body in sections if body]
+    filled_sections = [(key, name, body) for key, name, body in sections if body]
     title = _title(data)
     return Template(folder.joinpath("report.html").read_text(encoding="utf-8")).substitute(
         csp=f"default-src 'none'; script-src {csp_hash(js)}; style-src {csp_hash(css)}; img-src data:; "
@@ -125,9 +125,9 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         title=escape(title),
         css=css,
         js=js,
-        header=_header(data, head, title, found),
-        nav="".join(f'<a href="#{key}">{escape(name)}</a>' for key, name, _ in kept),
-        body="\n".join(body for _, _, body in kept),
+        header=_header(data, head, title, comparisons),
+        nav="".join(f'<a href="#{key}">{escape(name)}</a>' for key, name, _ in filled_sections),
+        body="\n".join(body for _, _, body in filled_sections),
         footer=f"<p>Written by demur {escape(__version__)} from the files named under Provenance. "
         "The page is self-contained and makes no network requests.</p>",
         data=packed(payload(data, head, image_budget=image_budget)),
@@ -144,14 +144,14 @@ def _title(data: ReportData) -> str:
 
 
 def _header(
-    data: ReportData, head: Headline, title: str, found: Sequence[compare.Comparison]
+    data: ReportData, head: Headline, title: str, comparisons: Sequence[compare.Comparison]
 ) -> str:
     asks = sum(len(run.rows) for run in data.runs)
     judges = sorted({j for run in data.runs for j in run.judges})
-    asked = len({s for run in data.runs for s in run.rows.coded("sample").labels})
-    whole = "" if asked >= len(data.samples) else f" of {len(data.samples):,}"
+    samples_asked = len({s for run in data.runs for s in run.rows.coded("sample").labels})
+    of_all_samples = "" if samples_asked >= len(data.samples) else f" of {len(data.samples):,}"
     facts = [
-        ("Samples", f"{asked:,}{whole}"),
+        ("Samples", f"{samples_asked:,}{of_all_samples}"),
         ("Answers", f"{asks:,}"),
         ("Systems", ", ".join(run.name for run in data.runs)),
         ("Judge", ", ".join(judges) or "not stated"),
@@ -164,19 +164,19 @@ def _header(
         facts.append(("Seed", ", ".join(seeds)))
     box = ""
     if warnings := caveats(data):
-        lost = sum(int((~run.rows.graded).sum()) for run in data.runs)
-        things = "1 thing" if len(warnings) == 1 else f"{len(warnings)} things"
-        graded = f"; {lost:,} of {asks:,} answers are in no rate" if lost else ""
+        uncounted = sum(int((~run.rows.graded).sum()) for run in data.runs)
+        count_of_warnings = "1 thing" if len(warnings) == 1 else f"{len(warnings)} things"
+        graded = f"; {uncounted:,} of {asks:,} answers are in no rate" if uncounted else ""
         lines = "".join(f"<li>{text(line)}</li>" for line in warnings)
         box = (
-            f'<details class="caveats"><summary>{things} to know before you quote these figures{graded}</summary>'
+            f'<details class="caveats"><summary>{count_of_warnings} to know before you quote these figures{graded}</summary>'
             f"<ul>{lines}</ul></details>"
         )
     return (
         f"<h1>{text(title)}</h1>"
         '<p class="lede">Where each system answers, deflects, or makes things up, under controlled evidence.</p>'
         f'<dl class="facts">{"".join(f"<div><dt>{text(k)}</dt><dd>{text(v)}</dd></div>" for k, v in facts)}</dl>'
-        f"{_answer(data, head, found)}{box}"
+        f"{_answer_first_table(data, head, comparisons)}{box}"
     )
 
 
@@ -188,13 +188,15 @@ def _overview(data: ReportData, head: Headline) -> str:
         "The share of the answers (n) that were right (accuracy), declined to answer (deflection), or were wrong "
         "(hallucination), each with its 95 % interval. Gold evidence holds the answer; distractors look similar but "
         "do not.",
-        _legend(panels),
+        _legend_html(panels),
         panels_html(panels[:-1], "two"),
         table_html(results_table(data, head)),
     )
 
 
-def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison]) -> str:
+def _answer_first_table(
+    data: ReportData, head: Headline, comparisons: Sequence[compare.Comparison]
+) -> str:
     """What is right in each scenario, what is made up, joint success, and who is better by how much.
 
     Nothing for more than six systems. What makes a figure doubtful (failed answers, a part of the samples) stands beside
@@ -202,42 +204,48 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
     """
     if len(data.runs) > 6:
         return ""
-    cells, jointly = should_cells(data, head), joint_cells(data, head)
-    places = [
+    cells, joint_rates = should_cells(data, head), joint_cells(data, head)
+    columns_asked = [
         (s, should)
         for s in SCENARIOS
         for should in LOOKED_AT
         if any((run.name, s, should) in cells for run in data.runs)
     ]
-    mixed = {s for s, should in places if should != s.should}
+    mixed = {s for s, should in columns_asked if should != s.should}
     titles = [
         f"{s.value.capitalize()}{', nothing to say' if s in mixed and should == 'deflect' else ''}: "
         f"{LOOKED_AT[should][0].title.lower()}"
-        for s, should in places
-    ] + ["Right in all"] * bool(jointly)
+        for s, should in columns_asked
+    ] + ["Right in all"] * bool(joint_rates)
     heads = "".join(f'<th class="l" scope="col">{title}</th>' for title in titles)
     body = ""
     for run in data.runs:
-        body += f"<tr>{_name(data.starred(run), run.part(len(data.samples)))}"
-        for scenario, should in places:
+        body += f"<tr>{_name_cell(data.starred(run), run.part(len(data.samples)))}"
+        for scenario, should in columns_asked:
             cell = cells.get((run.name, scenario, should))
-            body += _answered("not asked") if cell is None else _looked_at(cell, should)
-        if jointly:
-            one = jointly.get(run.name)
-            left_out = f", {one.failed:,} left out" if one and one.failed else ""
+            body += _answer_cell("not asked") if cell is None else _cell_of_rates(cell, should)
+        if joint_rates:
+            joint_rate = joint_rates.get(run.name)
+            left_out = (
+                f", {joint_rate.failed:,} left out" if joint_rate and joint_rate.failed else ""
+            )
             body += (
-                _answered(shown(one, _INTERVAL), f"n = {one.n:,} questions{left_out}")
-                if one
-                else _answered("not asked")
+                _answer_cell(
+                    cell_text(joint_rate, _INTERVAL), f"n = {joint_rate.n:,} questions{left_out}"
+                )
+                if joint_rate
+                else _answer_cell("not asked")
             )
         body += "</tr>"
-    for number, pair in enumerate(found):
-        body += f"<tr{' class=rule' if not number else ''}>{_name(f'{pair.second} against {pair.first}')}"
-        by = {d.scenario: d for d in pair.differences if d.measure == compare.PRIMARY}
-        differences = [by.get(scenario) for scenario, _ in places]
-        for d in [*differences, *([pair.joint] if jointly else [])]:
+    for number, pair in enumerate(comparisons):
+        body += f"<tr{' class=rule' if not number else ''}>{_name_cell(f'{pair.second} against {pair.first}')}"
+        difference_of = {d.scenario: d for d in pair.differences if d.measure == compare.PRIMARY}
+        differences = [difference_of.get(scenario) for scenario, _ in columns_asked]
+        for d in [*differences, *([pair.joint] if joint_rates else [])]:
             body += (
-                _answered(d.shown, d.verdict, f"n = {d.n:,} pairs") if d else _answered("no pairs")
+                _answer_cell(d.cell_text, d.verdict, f"n = {d.n:,} pairs")
+                if d
+                else _answer_cell("no pairs")
             )
         body += "</tr>"
     caption = "What is right, by scenario, in per cent of the answers (n), with 95 % intervals"
@@ -252,29 +260,29 @@ def _answer(data: ReportData, head: Headline, found: Sequence[compare.Comparison
 _INTERVAL = Column("", interval=True)
 
 
-def _looked_at(cell: Rates, should: Should) -> str:
+def _cell_of_rates(cell: Rates, should: Should) -> str:
     """The rates to look at in one scenario: the first large, the others and n below it."""
     first, *others = looked_at(cell, should)
     texts = [
-        f"{column.title.lower()} {shown(measure, Column(''))}"
+        f"{column.title.lower()} {cell_text(measure, Column(''))}"
         for column, measure in zip(LOOKED_AT[should][1:], others, strict=True)
     ]
     lost = ""
     if first.failed and first.bounds is not None:
         lost = f", {first.failed:,} failed: at worst {100 * first.bounds[0]:.1f}"
-    return _answered(
-        shown(first, _INTERVAL),
+    return _answer_cell(
+        cell_text(first, _INTERVAL),
         *texts,
         f"n = {first.n:,}{lost}",
         doubtful=first.failed + first.unjudged > (first.repeats or first.n),
     )
 
 
-def _name(name: str, part: str = "") -> str:
+def _name_cell(name: str, part: str = "") -> str:
     return f'<th class="l" scope="row">{text(name)}<small>{text(part)}</small></th>'
 
 
-def _answered(rate: str, *about: str, doubtful: bool = False) -> str:
+def _answer_cell(rate: str, *about: str, doubtful: bool = False) -> str:
     mark = ' class="doubtful"' if doubtful else ""
     lines = "".join(f"<small{mark}>{text(line)}</small>" for line in about)
     return f'<td class="l">{with_interval(rate)}{lines}</td>'
@@ -328,11 +336,11 @@ def _curves(
     notes = "".join(f'<p class="why">{text(note)}</p>' for note in partial)
     folded = more("Numbers of the curves", table_html(numbers))
     return section(
-        key, title, why, notes, _legend(panels), panels_html(panels[:-1], "three"), folded
+        key, title, why, notes, _legend_html(panels), panels_html(panels[:-1], "three"), folded
     )
 
 
-def _legend(panels: Sequence[Panel]) -> str:
+def _legend_html(panels: Sequence[Panel]) -> str:
     return f'<div class="legend">{panels[-1].svg()}</div>'
 
 
@@ -341,15 +349,17 @@ def _strictness(data: ReportData, head: Headline) -> str:
     if not cells:
         return ""
     systems = [run.name for run in data.runs if any(k[0] == run.name for k in cells)]
-    labels = [paper_tables.marked(run) for run in data.runs if run.name in systems]
+    labels = [paper_tables.name_with_dagger(run) for run in data.runs if run.name in systems]
     levels = [level for level in STRICTNESS if any(k[1] == level for k in cells)]
     maps = []
     for scenario in SCENARIOS:
-        mine = [[cells.get((system, level, scenario)) for level in levels] for system in systems]
-        if not any(c for line in mine for c in line):
+        cells_of_scenario = [
+            [cells.get((system, level, scenario)) for level in levels] for system in systems
+        ]
+        if not any(c for line in cells_of_scenario for c in line):
             continue
         for name in ("deflection", "hallucination"):
-            values = [[getattr(c, name) if c else None for c in line] for line in mine]
+            values = [[getattr(c, name) if c else None for c in line] for line in cells_of_scenario]
             maps.append(heat(f"{scenario.value.capitalize()}: {name}", labels, levels, values))
     blind = any(run.blind for run in data.runs if run.name in systems)
     return section(
@@ -400,12 +410,12 @@ def _parts(data: ReportData, head: Headline) -> str:
         by: {x for run in data.runs for x in run.rows.coded(by).labels} - {""}
         for by in paper_tables.PARTS
     }
-    shown_ = [by for by in ("query_modality", "source", "topic") if len(labels[by]) > 1]
-    if not shown_:
+    parts_shown = [by for by in ("query_modality", "source", "topic") if len(labels[by]) > 1]
+    if not parts_shown:
         return ""
     tables = {"query_modality": "queries", "source": "table8", "topic": "topics"}
     parts, seen = [], set[str]()
-    for by in shown_:
+    for by in parts_shown:
         table = paper_tables.breakdown_table(data, head, by, tables[by])
         body = table_html(
             replace(table, notes=tuple(note for note in table.notes if note not in seen))
@@ -430,17 +440,17 @@ def _confidence(data: ReportData, head: Headline) -> str:
         "Confidence",
         "When only the most confident answers are kept: the share of wrong ones among them (risk) against the share "
         "kept (coverage). With a useful confidence the curve rises late.",
-        _legend(panels),
+        _legend_html(panels),
         panels_html(panels[:-1]),
         table_html(right.risk_table(data, head)),
     )
 
 
 def _credit(data: ReportData, head: Headline) -> str:
-    made = credit_table(data, head)
-    if made is None:
+    table = credit_table(data, head)
+    if table is None:
         return ""
-    return section("credit", "Partial credit", "The judge's ratings of answers.", table_html(made))
+    return section("credit", "Partial credit", "The judge's ratings of answers.", table_html(table))
 
 
 def _labels(data: ReportData) -> str:
@@ -453,7 +463,7 @@ def _labels(data: ReportData) -> str:
     return section("labels", "Labels of people", about, table_html(replace(table, notes=notes)))
 
 
-def _compared(data: ReportData, head: Headline) -> list[compare.Comparison]:
+def _compare_pairs(data: ReportData, head: Headline) -> list[compare.Comparison]:
     """Up to six systems against the one with most graded answers: one tried on a few samples is no reference."""
     graded = [int(head.where(run.rows).graded.sum()) for run in data.runs]
     first = data.runs[graded.index(max(graded))]
@@ -461,7 +471,8 @@ def _compared(data: ReportData, head: Headline) -> list[compare.Comparison]:
         (run for run in data.runs if run is not first), key=lambda run: -len(head.where(run.rows))
     )
     return [
-        compare.compare(first, other, data.samples, head, most=MOST_CHANGED) for other in others[:6]
+        compare.compare(first, other, data.samples, head, most_items=MOST_CHANGED)
+        for other in others[:6]
     ]
 
 
@@ -469,14 +480,16 @@ def _compare(data: ReportData, compared: Sequence[compare.Comparison]) -> str:
     if not compared:
         return ""
     parts = []
-    for number, found in enumerate(compared):
+    for number, comparison in enumerate(compared):
         body = (
-            f"<p>{text(found.sentence)}</p>"
-            + table_html(replace(compare_tables.table(found), name=f"compare-{number}"))
-            + table_html(replace(compare_tables.slices_table(found), name=f"regressions-{number}"))
-            + _changed(found, data.shown)
+            f"<p>{text(comparison.sentence)}</p>"
+            + table_html(replace(compare_tables.table(comparison), name=f"compare-{number}"))
+            + table_html(
+                replace(compare_tables.slices_table(comparison), name=f"regressions-{number}")
+            )
+            + _changed_table(comparison, data.samples_shown)
         )
-        title = f"{found.second} against {found.first}"
+        title = f"{comparison.second} against {comparison.first}"
         parts.append(
             f"<details{' open' if number == 0 else ''}><summary>{text(title)}</summary>{body}</details>"
         )
@@ -491,18 +504,18 @@ def _compare(data: ReportData, compared: Sequence[compare.Comparison]) -> str:
     )
 
 
-def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
+def _changed_table(comparison: compare.Comparison, samples_shown: frozenset[str] | None) -> str:
     """The questions that the second system lost, each linked to the sample browser where that shows it.
 
     The id, accepted answer and picture (which the page's script inserts) distinguish questions of equal words.
     """
-    lost = found.lost
+    lost = comparison.lost
     if not lost:
         return ""
     rows = []
     for item in lost:
         question = text(item.question or item.sample)
-        if shown_ is None or item.sample in shown_:
+        if samples_shown is None or item.sample in samples_shown:
             question = f'<a href="#ask={text(item.context)}/{text(item.condition)}">{question}</a>'
         cells = [
             f'<div class="asked"><span data-sample="{text(item.sample)}"></span>'
@@ -519,9 +532,13 @@ def _changed(found: compare.Comparison, shown_: frozenset[str] | None) -> str:
                 for c, w in zip(cells, wide, strict=True)
             ]
         )
-    first = f" (first {len(lost)} of {found.lost_in_all})" if found.lost_in_all > len(lost) else ""
-    caption = text(f"Right with {found.first}, not with {found.second}{first}")
-    titles = ("Question", "Accepted answer", "Scenario", found.first, found.second)
+    first = (
+        f" (first {len(lost)} of {comparison.lost_in_all})"
+        if comparison.lost_in_all > len(lost)
+        else ""
+    )
+    caption = text(f"Right with {comparison.first}, not with {comparison.second}{first}")
+    titles = ("Question", "Accepted answer", "Scenario", comparison.first, comparison.second)
     heads = "".join(f'<th class="l" scope="col">{text(title)}</th>' for title in titles)
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return (
@@ -552,15 +569,17 @@ def _curation(data: ReportData) -> str:
     )
 
 
-def _used(usage: Mapping[str, int]) -> str:
+def _usage_sentence(usage: Mapping[str, int]) -> str:
     """The number of responses, and what is known of their tokens and of caches."""
-    said = f"{usage['responses']:,} responses"
+    sentence = f"{usage['responses']:,} responses"
     if usage["timed"]:
-        said += f" ({usage['cached']:,} of {usage['timed']:,} timed ones from a cache)"
+        sentence += f" ({usage['cached']:,} of {usage['timed']:,} timed ones from a cache)"
     if not usage["told"]:
-        return f"{said}; none reports its tokens."
-    of = "" if usage["told"] == usage["responses"] else f", reported by {usage['told']:,} of them"
-    return f"{said}; {usage['prompt']:,} prompt and {usage['completion']:,} completion tokens{of}."
+        return f"{sentence}; none reports its tokens."
+    how_many = (
+        "" if usage["told"] == usage["responses"] else f", reported by {usage['told']:,} of them"
+    )
+    return f"{sentence}; {usage['prompt']:,} prompt and {usage['completion']:,} completion tokens{how_many}."
 
 
 def _provenance(data: ReportData) -> str:
@@ -568,15 +587,15 @@ def _provenance(data: ReportData) -> str:
     if data.release is not None:
         parts.append(more("Release manifest", json_html(data.release.manifest)))
     for run in data.runs:
-        used = ""
+        usage = ""
         if run.usage:
-            used = f"<p>{_used(run.usage)}</p>"
+            usage = f"<p>{_usage_sentence(run.usage)}</p>"
         prompts = (
             f"<p>Judge prompts: <code>{text(', '.join(run.prompts))}</code></p>"
             if run.prompts
             else ""
         )
-        parts.append(more(f"Run {run.name}", used, prompts, json_html(run.manifest)))
+        parts.append(more(f"Run {run.name}", usage, prompts, json_html(run.manifest)))
     return section(
         "provenance", "Provenance", "The systems, data, seeds and prompts of the runs.", *parts
     )

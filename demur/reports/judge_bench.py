@@ -15,7 +15,7 @@ from demur.judge.model import PARTIAL
 from demur.reports.tables import Table, numbers, texts
 
 
-class Measured(NamedTuple):
+class JudgeBench(NamedTuple):
     """A judge's verdicts on labelled answers, and how far people agree with them."""
 
     judge: str
@@ -35,14 +35,16 @@ class Measured(NamedTuple):
         if self.judge.startswith(("model:", "cascade:")):
             notes.append(PARTIAL)
         if self.shipped:
-            told = "Labels are by model-assisted readers, not by people: demur/judge/data/README.md"
-            notes.append(told)
+            source_note = (
+                "Labels are by model-assisted readers, not by people: demur/judge/data/README.md"
+            )
+            notes.append(source_note)
         parts = tuple(
             (
                 row.part,
-                _text(row.agreement),
-                _text(row.accuracy),
-                _text(row.accuracy_of_people),
+                _share_text(row.agreement),
+                _share_text(row.accuracy),
+                _share_text(row.accuracy_of_people),
                 "-" if row.calibration_error is None else f"{row.calibration_error:.3f}",
                 row.without,
             )
@@ -52,8 +54,8 @@ class Measured(NamedTuple):
             (
                 row.part,
                 label,
-                _text(row.precision.get(label)),
-                _text(row.recall.get(label)),
+                _share_text(row.precision.get(label)),
+                _share_text(row.recall.get(label)),
             )
             for row in self.rows
             for label in {**row.precision, **row.recall}
@@ -80,7 +82,7 @@ class Measured(NamedTuple):
 
 def measure_judge(
     judge: Judge, path: Path | None = None, progress: Callable[[int], None] = lambda n: None
-) -> Measured:
+) -> JudgeBench:
     """Grade labelled answers and compare.
 
     Args:
@@ -89,10 +91,10 @@ def measure_judge(
     """
     items = load(path or shipped())
     verdicts = grade_items(judge, asks(items), progress)
-    return Measured(judge.id, items, verdicts, bench(items, verdicts), path is None)
+    return JudgeBench(judge.id, items, verdicts, bench(items, verdicts), path is None)
 
 
-def _text(share: Share | None) -> str:
+def _share_text(share: Share | None) -> str:
     if share is None or share.value is None or share.ends is None:
         return "-"
     return f"{share.value:.3f} [{share.ends[0]:.3f}, {share.ends[1]:.3f}] of {share.n:,}"

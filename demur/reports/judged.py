@@ -36,22 +36,24 @@ def judge_line(runs: Sequence[Run]) -> str:
     counts = np.zeros(len(Method) + 1, dtype=np.int64)
     for run in runs:
         counts += np.bincount(run.rows.method[run.rows.graded] + 1, minlength=len(Method) + 1)
-    known = {m: int(counts[1 + i]) for i, m in enumerate(Method)}
-    mix = {step: sum(known[m] for m in methods) for step, methods in STEPS.items()}
-    total = sum(mix.values())
-    rest = ""
+    count_of_method = {m: int(counts[1 + i]) for i, m in enumerate(Method)}
+    count_of_step = {
+        step: sum(count_of_method[m] for m in methods) for step, methods in STEPS.items()
+    }
+    total = sum(count_of_step.values())
+    figures = ""
     if total:
-        shares = (f"{step} {100 * n / total:.0f}" for step, n in mix.items() if n)
-        rest = f": {', '.join(shares)} %"
-    rest += _errors(mix, total)
-    line = f"Judge {brief(', '.join(names) or 'not stated', max(12, 92 - len(rest)))}{rest}"
+        shares = (f"{step} {100 * n / total:.0f}" for step, n in count_of_step.items() if n)
+        figures = f": {', '.join(shares)} %"
+    figures += _error_text(count_of_step, total)
+    line = f"Judge {brief(', '.join(names) or 'not stated', max(12, 92 - len(figures)))}{figures}"
     if len(line) > MOST:
-        rest = rest.removesuffix(" answers.") + "."
-        line = brief(", ".join(names), MOST - len(rest)) + rest
+        figures = figures.removesuffix(" answers.") + "."
+        line = brief(", ".join(names), MOST - len(figures)) + figures
     return line
 
 
-def _errors(mix: Mapping[str, int], total: int) -> str:
+def _error_text(mix: Mapping[str, int], total: int) -> str:
     """How often the step that decided most of the answers errs, as the end of a sentence."""
     if mix["model"] * 2 >= total:  # or no method is stated
         return "; its error is unknown without labels of people."
@@ -105,14 +107,14 @@ def notes_under(
     if unjudged := sum(cell[0].unjudged for cell in cells):
         notes.append(f"In no rate: {unjudged:,} unjudged answers; the same command judges them.")
     if failed := sum(cell[0].failed for cell in cells):
-        notes.append(f"In no rate: {failed:,} failed answers. {_worst(measures)}")
+        notes.append(f"In no rate: {failed:,} failed answers. {_worst_case_note(measures)}")
     intervals = sorted({m.interval for m in measures} - {""})
     if methods and intervals:
         notes.append(f"Intervals: {'; '.join(intervals)}.")
     return notes
 
 
-def _worst(measures: Iterable[Measure]) -> str:
+def _worst_case_note(measures: Iterable[Measure]) -> str:
     """By how much failed answers could raise the rate that they could raise most."""
     moves = [
         (100 * ((m.bounds or (0.0, 0.0))[1] - (m.value or 0.0)), m.name)

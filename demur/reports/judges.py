@@ -34,7 +34,7 @@ LEAST_LABELS = 20
 """Number of people's labels from which they are the reference."""
 
 
-class Judged(NamedTuple):
+class JudgedAnswer(NamedTuple):
     """One answer with every judge's verdict.
 
     Attributes:
@@ -42,14 +42,14 @@ class Judged(NamedTuple):
         model: model of the system; "" where it is no model.
         length: characters.
         place: 0 to 1, where the accepted form begins; None where the answer does not hold it word by word.
-        said: judge -> outcome, without judges that gave no grade.
+        outcomes: judge -> outcome, without judges that gave no grade.
     """
 
     system: str
     model: str
     length: int
     place: float | None
-    said: dict[str, str]
+    outcomes: dict[str, str]
 
 
 class Bias(NamedTuple):
@@ -62,7 +62,7 @@ class Bias(NamedTuple):
     others: int
 
 
-class Compared(NamedTuple):
+class JudgeComparison(NamedTuple):
     """What `compare_judges` found.
 
     Attributes:
@@ -75,14 +75,14 @@ class Compared(NamedTuple):
     """
 
     judges: tuple[str, ...]
-    answers: list[Judged]
+    answers: list[JudgedAnswer]
     unjudged: dict[str, int]
     repeats: dict[str, Measure]
     models: dict[str, str]
     reference: str
 
 
-def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compared:
+def compare_judges(paths: Sequence[Path], release: Path | None = None) -> JudgeComparison:
     """Read every judge's verdicts of some runs.
 
     Args:
@@ -92,50 +92,53 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Compar
         UsageError: fewer than two judges graded them.
     """
     data = load(paths, release)
-    answers: list[Judged] = []
+    answers: list[JudgedAnswer] = []
     unjudged: Counter[str] = Counter()
-    again: defaultdict[str, list[float]] = defaultdict(list)
+    repeat_variances: defaultdict[str, list[float]] = defaultdict(list)
     models: dict[str, str] = {}
     names: dict[str, None] = {}
     for run in data.runs:
-        columns, repeats = _verdicts(run, models, names)
+        columns, repeats = _outcomes_by_judge(run, models, names)
         for row in run.rows:
             if row.status.value == "failed":
                 continue
-            said = {}
+            outcomes = {}
             for name, by_ask in columns.items():
                 outcome = by_ask.get(row.ask)
                 if outcome is None:
                     unjudged[name] += 1
                 else:
-                    said[name] = outcome
-            different: defaultdict[str, list[bool]] = defaultdict(list)
+                    outcomes[name] = outcome
+            differs: defaultdict[str, list[bool]] = defaultdict(list)
             for name, by_ask in repeats:
                 first, second = columns[name].get(row.ask), by_ask.get(row.ask)
                 if (
                     first is not None and second is not None
                 ):  # a repeat without a grade is no other verdict
-                    different[name].append(first != second)
-            for name, each in different.items():
-                again[name].append(sum(each) / len(each))
+                    differs[name].append(first != second)
+            for name, variances in differs.items():
+                repeat_variances[name].append(sum(variances) / len(variances))
             if row.ask in run.labels:
-                said[PEOPLE] = run.labels[row.ask].label.value
-            place = _place(data, row.sample, row.answer)
+                outcomes[PEOPLE] = run.labels[row.ask].label.value
+            place = _start_of_accepted_form(data, row.sample, row.answer)
             model = (
                 run.system.partition(":")[2].rpartition("#")[2]
                 if run.system.startswith("model:")
                 else ""
             )
-            answers.append(Judged(run.name, model, len(row.answer), place, said))
-    if len(names) < 2 and not any(PEOPLE in a.said for a in answers) and not again:
+            answers.append(JudgedAnswer(run.name, model, len(row.answer), place, outcomes))
+    if len(names) < 2 and not any(PEOPLE in a.outcomes for a in answers) and not repeat_variances:
         cure = "grade them with another judge: demur judge run RUN --judge J"
         raise UsageError("only one judge graded these answers", item=paths[0], cure=cure)
-    people = sum(PEOPLE in a.said for a in answers)
-    return Compared(
+    people = sum(PEOPLE in a.outcomes for a in answers)
+    return JudgeComparison(
         tuple(names),
         answers,
         {name: unjudged[name] for name in names},
-        {name: share_of("repeat variance", sum(each), len(each)) for name, each in again.items()},
+        {
+            name: share_of("repeat variance", sum(variances), len(variances))
+            for name, variances in repeat_variances.items()
+        },
         models,
         PEOPLE if people >= LEAST_LABELS else "other judges",
     )
@@ -145,76 +148,87 @@ _Column = dict[str, str]
 """Ask -> outcome."""
 
 
-def _verdicts(
+def _outcomes_by_judge(
     run: Run, models: dict[str, str], names: dict[str, None]
 ) -> tuple[dict[str, _Column], list[tuple[str, _Column]]]:
     """The columns of a run's judges, and those of their repeats (``NAME@2``)."""
-    own = ", ".join(run.judges) or "the run's judge"
+    own_judge = ", ".join(run.judges) or "the run's judge"
     columns: dict[str, _Column] = {}
     repeats: list[tuple[str, _Column]] = []
     for name in ["", *verdict_names(run.path)]:
         rows = run.rows if not name else judged_rows(run.path, name)
         column = {row.ask: row.outcome.value for row in rows if row.outcome is not None}
-        first, mark, _ = name.partition("@")
-        if mark:
-            repeats.append((first, column))
+        judge, is_repeat, _ = name.partition("@")
+        if is_repeat:
+            repeats.append((judge, column))
             continue
-        columns[name or own] = column
-        names[name or own] = None
+        columns[name or own_judge] = column
+        names[name or own_judge] = None
         file = verdicts_file(run.path, name)
         if file.is_file():
-            asked = {str(line.get("model") or "") for _, line in read_jsonl(file, Problems())} - {
-                ""
-            }
-            models[name or own] = ", ".join(sorted(asked))
+            models_asked = {
+                str(line.get("model") or "") for _, line in read_jsonl(file, Problems())
+            } - {""}
+            models[name or own_judge] = ", ".join(sorted(models_asked))
     return columns, [(name, column) for name, column in repeats if name in columns]
 
 
-def _place(data: ReportData, sample: str, answer: str) -> float | None:
-    known = data.samples.get(sample)
+def _start_of_accepted_form(data: ReportData, sample: str, answer: str) -> float | None:
+    sample_read = data.samples.get(sample)
     text = normalise(answer)
-    if known is None or not text:
+    if sample_read is None or not text:
         return None
     places = [
-        at / len(text)
-        for form in known.answers.accepted
-        for part in form
-        if (words := normalise(part)) and (at := f" {text} ".find(f" {words} ")) >= 0
+        start / len(text)
+        for form in sample_read.answers.accepted
+        for piece in form
+        if (normalised_piece := normalise(piece))
+        and (start := f" {text} ".find(f" {normalised_piece} ")) >= 0
     ]
     return min(places, default=None)
 
 
-def _leniency(found: Compared, judge: str) -> list[tuple[Judged, int]]:
+def _leniency(comparison: JudgeComparison, judge: str) -> list[tuple[JudgedAnswer, int]]:
     """(answer, 1 where the judge alone says correct, -1 where the reference alone does, else 0)."""
     scored = []
-    for answer in found.answers:
-        mine = answer.said.get(judge)
-        if mine is None:
+    for answer in comparison.answers:
+        own_outcome = answer.outcomes.get(judge)
+        if own_outcome is None:
             continue
-        if found.reference == PEOPLE:
-            right = answer.said.get(PEOPLE)
+        if comparison.reference == PEOPLE:
+            reference_outcome = answer.outcomes.get(PEOPLE)
         else:
-            votes = Counter(v for name, v in answer.said.items() if name not in (judge, PEOPLE))
+            votes = Counter(v for name, v in answer.outcomes.items() if name not in (judge, PEOPLE))
             top = votes.most_common(2)
-            right = None if not top or (len(top) > 1 and top[0][1] == top[1][1]) else top[0][0]
-        if right is not None:
-            scored.append((answer, (mine == Outcome.CORRECT) - (right == Outcome.CORRECT)))
+            reference_outcome = (
+                None if not top or (len(top) > 1 and top[0][1] == top[1][1]) else top[0][0]
+            )
+        if reference_outcome is not None:
+            scored.append(
+                (answer, (own_outcome == Outcome.CORRECT) - (reference_outcome == Outcome.CORRECT))
+            )
     return scored
 
 
 def _bias(some: Sequence[int], others: Sequence[int]) -> Bias:
     if not some or not others:
         return Bias(None, None, None, len(some), len(others))
-    (one, fall, rise), (other, its_fall, its_rise) = _with_reach(some), _with_reach(others)
-    gap = 100 * (one - other)
+    (mean, reach_below, reach_above), (other_mean, other_reach_below, other_reach_above) = (
+        _mean_and_reaches(some),
+        _mean_and_reaches(others),
+    )
+    gap = 100 * (mean - other_mean)
     if len(some) < 2 or len(others) < 2:
         return Bias(gap, None, None, len(some), len(others))
     # the reaches of two independent means add up like variances (MOVER: Zou and Donner 2008)
-    low, high = gap - 100 * hypot(fall, its_rise), gap + 100 * hypot(rise, its_fall)
+    low, high = (
+        gap - 100 * hypot(reach_below, other_reach_above),
+        gap + 100 * hypot(reach_above, other_reach_below),
+    )
     return Bias(gap, low, high, len(some), len(others))
 
 
-def _with_reach(side: Sequence[int]) -> tuple[float, float, float]:
+def _mean_and_reaches(side: Sequence[int]) -> tuple[float, float, float]:
     """The mean leniency of a side, and how far its interval of 95 % reaches below and above.
 
     Normal; Tango's where all values are equal, since a reach of nothing would claim certainty.
@@ -227,12 +241,12 @@ def _with_reach(side: Sequence[int]) -> tuple[float, float, float]:
     return mean, reach, reach
 
 
-def biases(found: Compared, judge: str) -> dict[str, Bias]:
+def biases(comparison: JudgeComparison, judge: str) -> dict[str, Bias]:
     """Length, position and self-preference of one judge."""
-    scored = _leniency(found, judge)
+    scored = _leniency(comparison, judge)
     lengths = sorted(answer.length for answer, _ in scored)
     middle = lengths[len(lengths) // 2] if lengths else 0
-    own = {name.strip() for name in found.models.get(judge, "").split(",")} - {""}
+    own_models = {name.strip() for name in comparison.models.get(judge, "").split(",")} - {""}
     placed = [(answer.place, value) for answer, value in scored if answer.place is not None]
     return {
         "length": _bias(
@@ -241,25 +255,30 @@ def biases(found: Compared, judge: str) -> dict[str, Bias]:
         ),
         "position": _bias([v for p, v in placed if p < 0.5], [v for p, v in placed if p >= 0.5]),
         "self-preference": _bias(
-            [v for a, v in scored if own and a.model in own],
-            [v for a, v in scored if own and a.model not in own],
+            [v for a, v in scored if own_models and a.model in own_models],
+            [v for a, v in scored if own_models and a.model not in own_models],
         ),
     }
 
 
-def tables(found: Compared) -> list[Table]:
+def tables(comparison: JudgeComparison) -> list[Table]:
     """Agreement of every pair and of all, and the biases of each judge."""
-    everybody = [*found.judges, *([PEOPLE] if any(PEOPLE in a.said for a in found.answers) else [])]
+    everybody = [
+        *comparison.judges,
+        *([PEOPLE] if any(PEOPLE in a.outcomes for a in comparison.answers) else []),
+    ]
     ratings = [
-        Rating(str(n), name, said)
-        for n, answer in enumerate(found.answers)
-        for name, said in answer.said.items()
+        Rating(str(n), name, outcome)
+        for n, answer in enumerate(comparison.answers)
+        for name, outcome in answer.outcomes.items()
     ]
     rows: list[tuple[Any, ...]] = []
-    for i, one in enumerate(everybody):
-        for other in everybody[i + 1 :]:
-            pair = agreed(r for r in ratings if r.rater in (one, other)).figures
-            rows.append((one, other, pair["raw"], pair["cohen"].value, pair["raw"].n))
+    for i, first_judge in enumerate(everybody):
+        for second_judge in everybody[i + 1 :]:
+            pair = agreed(r for r in ratings if r.rater in (first_judge, second_judge)).figures
+            rows.append(
+                (first_judge, second_judge, pair["raw"], pair["cohen"].value, pair["raw"].n)
+            )
     columns = (
         *texts("Judge", "and"),
         *numbers("Agreement", interval=True),
@@ -268,14 +287,14 @@ def tables(found: Compared) -> list[Table]:
     )
     notes = []
     if len(everybody) > 2:
-        whole = agreed(ratings).figures
-        each = [
+        agreement = agreed(ratings).figures
+        measures = [
             f"{name}: {m.value:.2f}"
-            for name, m in whole.items()
+            for name, m in agreement.items()
             if m.value is not None and name != "cohen"
         ]
-        notes = [f"All judges ({', '.join(each)}); n = {whole['raw'].n:,}."]
-    made = [
+        notes = [f"All judges ({', '.join(measures)}); n = {agreement['raw'].n:,}."]
+    agreement_tables = [
         Table(
             "judges",
             "Agreement of judges on the same answers",
@@ -285,10 +304,10 @@ def tables(found: Compared) -> list[Table]:
         )
     ]
     lines: list[tuple[Any, ...]] = []
-    for judge in found.judges:
-        for name, bias in biases(found, judge).items():
+    for judge in comparison.judges:
+        for name, bias in biases(comparison, judge).items():
             lines.append((judge, name, bias.value, bias.low, bias.high, bias.n, bias.others))
-        repeated = found.repeats.get(judge)
+        repeated = comparison.repeats.get(judge)
         if repeated is not None:
             ends = [
                 None if v is None else 100 * v
@@ -300,13 +319,13 @@ def tables(found: Compared) -> list[Table]:
         *numbers("Points", "From", "To", signed=True),
         *numbers("n", "against n"),
     )
-    unjudged = ", ".join(f"{name} {n:,}" for name, n in found.unjudged.items())
+    unjudged = ", ".join(f"{name} {n:,}" for name, n in comparison.unjudged.items())
     notes = [
-        f"Leniency against {found.reference}. Positive: the judge too often calls correct the longer answers, those "
+        f"Leniency against {comparison.reference}. Positive: the judge too often calls correct the longer answers, those "
         "that state the answer early, or those of its own model.",
-        f"Unjudged: {unjudged or 'none'}, of {len(found.answers):,} answers.",
+        f"Unjudged: {unjudged or 'none'}, of {len(comparison.answers):,} answers.",
     ]
     return [
-        *made,
+        *agreement_tables,
         Table("judge_biases", "Biases of the judges", columns, tuple(lines), notes=tuple(notes)),
     ]

@@ -67,25 +67,28 @@ TWO_WAY = LABELS | {NOT_CORRECT: Outcome.INCORRECT}
 
 def read_labels(path: Path, problems: Problems, *, two_way: bool = False) -> dict[str, HumanLabel]:
     """Ask -> label, from lines such as ``{"ask": id, "label": "correct"}``: of `LABELS`, or `TWO_WAY`."""
-    known = TWO_WAY if two_way else LABELS
-    found: dict[str, HumanLabel] = {}
+    allowed = TWO_WAY if two_way else LABELS
+    labels: dict[str, HumanLabel] = {}
     for place, row in read_jsonl(path, problems):
         ask, label = str(row.get("ask", "")), str(row.get("label", "")).lower()
-        if label not in known or not ask:
-            more = (
+        if label not in allowed or not ask:
+            hint = (
                 f"; {NOT_CORRECT} only in a file outside the run: demur judge correct --labels FILE"
                 * (not two_way)
             )
             problems.add(
-                f"{place} ({ask or 'no ask'})", f"label {label!r}; one of {', '.join(known)}{more}"
+                f"{place} ({ask or 'no ask'})",
+                f"label {label!r}; one of {', '.join(allowed)}{hint}",
             )
-        elif ask in found:
+        elif ask in labels:
             problems.add(f"{place} ({ask})", "labelled twice")
         else:
             drawn = bool(row.get("from"))  # the sheet or task that `demur annotate` drew
-            bound = {field: str(row.get(key) or "") for field, key in _BOUND.items()}
-            found[ask] = HumanLabel(known[label], label == NOT_CORRECT, **bound, drawn=drawn)
-    return found
+            provenance = {field: str(row.get(key) or "") for field, key in _BOUND.items()}
+            labels[ask] = HumanLabel(
+                allowed[label], label == NOT_CORRECT, **provenance, drawn=drawn
+            )
+    return labels
 
 
 class Stale(UsageError):
@@ -98,33 +101,55 @@ def check_bound(run: Run, labels: Mapping[str, HumanLabel]) -> None:
     Raises:
         Stale: another judge, code, prompt or rubric, or other answers.
     """
-    mine = labels.keys() & set(run.rows.coded("ask").labels)
-    used = [labels[ask] for ask in sorted(mine)]
+    asks_of_run = labels.keys() & set(run.rows.coded("ask").labels)
+    labels_of_run = [labels[ask] for ask in sorted(asks_of_run)]
     cure = "label a new draw (demur annotate RUN), name it with --labels; or name the labelled verdicts with --verdicts"
-    for what, now, then in (
-        ("judge", ", ".join(run.judges), {one.judge for one in used} - {""}),
+    for aspect, current, labelled_under in (
+        (
+            "judge",
+            ", ".join(run.judges),
+            {human_label.judge for human_label in labels_of_run} - {""},
+        ),
         # verdicts that state no code are of an earlier demur, or of a judge that has none
-        ("judge's code", run.judge_code, {one.judge_code for one in used if run.judge_code} - {""}),
-        ("judge's prompt", ", ".join(run.prompts), {one.prompt for one in used} - {""}),
-        ("rubric", shipped_version(), {one.shipped for one in used} - {""}),
+        (
+            "judge's code",
+            run.judge_code,
+            {human_label.judge_code for human_label in labels_of_run if run.judge_code} - {""},
+        ),
+        (
+            "judge's prompt",
+            ", ".join(run.prompts),
+            {human_label.prompt for human_label in labels_of_run} - {""},
+        ),
+        (
+            "rubric",
+            shipped_version(),
+            {human_label.shipped for human_label in labels_of_run} - {""},
+        ),
     ):
-        if other := sorted(one for one in then if one != now and now not in one.split(", ")):
+        if older := sorted(
+            human_label
+            for human_label in labelled_under
+            if human_label != current and current not in human_label.split(", ")
+        ):
             raise Stale(
-                f"stale labels: the {what} was {other[0]!r}, now {now!r}", item=run.name, cure=cure
+                f"stale labels: the {aspect} was {older[0]!r}, now {current!r}",
+                item=run.name,
+                cure=cure,
             )
-    rubrics = {one.rubric for one in used} - {""}
+    rubrics = {human_label.rubric for human_label in labels_of_run} - {""}
     if len(rubrics) > 1:
-        told = f"stale labels: given under {len(rubrics)} rubrics ({', '.join(sorted(rubrics))})"
-        raise Stale(told, item=run.name, cure="label all of them under one rubric")
-    place = run.rows.is_in("ask", mine)
+        message = f"stale labels: given under {len(rubrics)} rubrics ({', '.join(sorted(rubrics))})"
+        raise Stale(message, item=run.name, cure="label all of them under one rubric")
+    is_labelled = run.rows.is_in("ask", asks_of_run)
     changed = [
         row.ask
-        for row in run.rows.where(place)
+        for row in run.rows.where(is_labelled)
         if labels[row.ask].answer and digest(row.answer, 16) != labels[row.ask].answer
     ]
     if changed:
-        told = f"stale labels: {len(changed):,} answers changed since they were labelled, such as {changed[0]}"
-        raise Stale(told, item=run.name, cure="label the new answers")
+        message = f"stale labels: {len(changed):,} answers changed since they were labelled, such as {changed[0]}"
+        raise Stale(message, item=run.name, cure="label the new answers")
 
 
 class Drawn(NamedTuple):
@@ -138,10 +163,13 @@ class Drawn(NamedTuple):
 
 def drawn_labels(run: Run) -> Drawn:
     """The labels that `demur annotate` drew, and how many others there are."""
-    mine = run.labels.keys() & set(run.rows.coded("ask").labels)
-    drawn = {ask: run.labels[ask] for ask in mine if run.labels[ask].drawn}
+    asks_of_run = run.labels.keys() & set(run.rows.coded("ask").labels)
+    drawn = {ask: run.labels[ask] for ask in asks_of_run if run.labels[ask].drawn}
     try:
         check_bound(run, drawn)
     except Stale:
         drawn = {}
-    return Drawn({ask: CODES[one.label] for ask, one in drawn.items()}, len(mine) - len(drawn))
+    return Drawn(
+        {ask: CODES[human_label.label] for ask, human_label in drawn.items()},
+        len(asks_of_run) - len(drawn),
+    )

@@ -14,7 +14,7 @@ from typing import Any
 from demur.core.records import Measure
 from demur.core.store import canonical
 from demur.reports.svg import Panel
-from demur.reports.tables import Column, Table, plain, shown, spans
+from demur.reports.tables import Column, Table, cell_text, plain, spans
 
 
 def text(value: object) -> str:
@@ -44,7 +44,7 @@ def table_html(table: Table) -> str:
         )
         out.append(f"<tr>{heads}</tr>")
     groups = ["", *(c.group for c in table.columns)]
-    starts = [mine != before for before, mine in pairwise(groups)]
+    starts = [group_here != group_before for group_before, group_here in pairwise(groups)]
     heads = "".join(
         f'<th scope="col"{_class(c, start=s)}>{text(c.title)}</th>'
         for c, s in zip(table.columns, starts, strict=True)
@@ -53,7 +53,7 @@ def table_html(table: Table) -> str:
     for number, row in enumerate(table.rows):
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            inner = (with_interval if isinstance(cell, Measure) else text)(shown(cell, column))
+            inner = (with_interval if isinstance(cell, Measure) else text)(cell_text(cell, column))
             cls = _class(column, inner, start=starts[place])
             cells.append(
                 f"<td{cls}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>"
@@ -70,10 +70,10 @@ def notes_html(notes: Iterable[str]) -> str:
     return f'<ul class="notes">{lines}</ul>' if lines else ""
 
 
-def with_interval(shown: str) -> str:
+def with_interval(written: str) -> str:
     """A rate as text, its correction and interval apart from it."""
-    value, between, rest = text(shown).partition(" ")
-    return f'{value} <span class="ci">{rest}</span>' if between else value
+    value, space, interval = text(written).partition(" ")
+    return f'{value} <span class="ci">{interval}</span>' if space else value
 
 
 def _class(column: Column, inner: str = "", *, start: bool = False) -> str:
@@ -89,11 +89,11 @@ def panels_html(panels: Iterable[Panel], cls: str = "") -> str:
     return f'<div class="panels{" " + cls if cls else ""}">{"".join(p.svg() for p in panels)}</div>'
 
 
-def section(key: str, title: str, why: str, *parts: str) -> str:
+def section(key: str, title: str, explanation: str, *parts: str) -> str:
     """A section of the page with its heading and a sentence on how to read it."""
     return (
         f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{escape(title)}</h2>'
-        f'<p class="why">{escape(why)}</p>{"".join(parts)}</section>'
+        f'<p class="why">{escape(explanation)}</p>{"".join(parts)}</section>'
     )
 
 

@@ -47,7 +47,7 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     rows: list[tuple[Cell, ...]] = []
     without: set[str] = set()
     for run in data.runs:
-        rows += _rows(run, data.samples, chosen, without)
+        rows += _scored_rows(run, data.samples, chosen, without)
     notes = [
         "Scores by the sources' own rules, which do not know deflections: one scores like a wrong answer."
     ]
@@ -107,13 +107,28 @@ def labels_table(data: ReportData) -> Table:
                 graded.setdefault(key, [])
             else:
                 graded.setdefault(key, []).append((row.outcome, sample.answerable))
-        for key, seen in sorted(graded.items()):
-            three = simpleqa([outcome for outcome, _ in seen])
-            accuracy, given, f1 = three.correct, three.accuracy_given_attempted, three.f1
+        for key, outcomes in sorted(graded.items()):
+            figures = simpleqa([outcome for outcome, _ in outcomes])
+            accuracy, given_attempted, f1 = (
+                figures.correct,
+                figures.accuracy_given_attempted,
+                figures.f1,
+            )
             if key[0] == "mmlongbench":
-                accuracy, given, f1, _ = mmlongbench(seen)
-            gone = (absent[(*key, Status.UNJUDGED)], absent[(*key, Status.FAILED)])
-            rows.append((run.name, *key, accuracy, three.not_attempted, given, f1, three.n, *gone))
+                accuracy, given_attempted, f1, _ = mmlongbench(outcomes)
+            ungraded_counts = (absent[(*key, Status.UNJUDGED)], absent[(*key, Status.FAILED)])
+            rows.append(
+                (
+                    run.name,
+                    *key,
+                    accuracy,
+                    figures.not_attempted,
+                    given_attempted,
+                    f1,
+                    figures.n,
+                    *ungraded_counts,
+                )
+            )
     columns = (
         *texts("System", "Metric"),
         *texts("Context", wraps=True),
@@ -137,41 +152,41 @@ def labels_table(data: ReportData) -> Table:
     return without_zeros(table, "Unjudged", "Failed")
 
 
-def _rows(
-    run: Run, samples: Mapping[str, Sample], chosen: str, without: set[str]
+def _scored_rows(
+    run: Run, samples: Mapping[str, Sample], chosen: str, sources_without: set[str]
 ) -> list[tuple[Cell, ...]]:
     """One line per source, metric, recipe and condition; answers are scored one at a time, and none is kept."""
     keys: dict[tuple[str, str, str, str], int] = {}
-    found = np.full(len(run.rows), np.nan)
+    all_scores = np.full(len(run.rows), np.nan)
     group = np.full(len(run.rows), -1)
     failed, unseen = np.zeros(len(run.rows), bool), np.zeros(len(run.rows), bool)
-    for at, row in enumerate(run.rows):
+    for row_number, row in enumerate(run.rows):
         sample = samples.get(row.sample)
         rule = chosen or (sample.answers.rule if sample else "")
         if sample is None or rule.partition(":")[0] not in METRICS:
-            without.add(row.source)
+            sources_without.add(row.source)
             continue
-        failed[at] = row.status is Status.FAILED
-        score = metric(rule)(sample.answers, "" if failed[at] else row.answer)
-        found[at] = np.nan if score is None else score
-        unseen[at] = sample.split.endswith("unseen_question")
-        group[at] = keys.setdefault(
+        failed[row_number] = row.status is Status.FAILED
+        score = metric(rule)(sample.answers, "" if failed[row_number] else row.answer)
+        all_scores[row_number] = np.nan if score is None else score
+        unseen[row_number] = sample.split.endswith("unseen_question")
+        group[row_number] = keys.setdefault(
             (row.source, rule.partition(":")[0], row.recipe, row.condition), len(keys)
         )
-    out: list[tuple[Cell, ...]] = []
+    lines: list[tuple[Cell, ...]] = []
     for (source, rule, recipe, condition), number in sorted(keys.items()):
-        mine = group == number
-        scored = mine & ~np.isnan(found)
-        items, every = gather(run.rows.item, scored), gather(run.rows.item, mine)
-        scores, side = items.mean(found[scored]), unseen[scored][items.first]
+        in_group = group == number
+        scored = in_group & ~np.isnan(all_scores)
+        items, all_items = gather(run.rows.item, scored), gather(run.rows.item, in_group)
+        scores, is_unseen = items.mean(all_scores[scored]), unseen[scored][items.first]
         mean, name = (float(scores.mean()) if items.n else None), rule
-        if rule == "infoseek" and side.any() and not side.all():
+        if rule == "infoseek" and is_unseen.any() and not is_unseen.all():
             mean, name = (
-                final(*(float(scores[s].mean()) for s in (side, ~side))),
+                final(*(float(scores[s].mean()) for s in (is_unseen, ~is_unseen))),
                 "infoseek (harmonic mean of its splits)",
             )
         n = counted(items)
-        out.append(
+        lines.append(
             (
                 run.name,
                 source,
@@ -180,8 +195,8 @@ def _rows(
                 condition,
                 mean,
                 n,
-                every.n - items.n,
-                int(failed[mine].sum()),
+                all_items.n - items.n,
+                int(failed[in_group].sum()),
             )
         )
-    return out
+    return lines

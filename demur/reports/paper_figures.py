@@ -78,24 +78,24 @@ def point(x: float, measure: Measure, *, faint: bool = False) -> Point:
     return Point(x, value, measure.low, measure.high, note, faint)
 
 
-def _against(
-    found: Mapping[str, Mapping[int, SweepPoint]], data: ReportData, x_label: str
+def _sweep_panels(
+    points_of_system: Mapping[str, Mapping[int, SweepPoint]], data: ReportData, x_label: str
 ) -> list[Panel]:
     """A panel a rate, one line a system, then the legend; nothing where nothing was found."""
-    found = {
-        name: points for name, points in found.items() if any(one.cell.n for one in points.values())
+    points_of_system = {
+        name: points
+        for name, points in points_of_system.items()
+        if any(sweep_point.cell.n for sweep_point in points.values())
     }
-    if not found:
+    if not points_of_system:
         return []
     style = {run.name: number for number, run in enumerate(data.runs)}
     sizes: dict[float, set[int]] = {}
-    for points in found.values():
-        for at, one in points.items():
-            if one.cell.n:
-                sizes.setdefault(at, set()).add(one.cell.n)
-    counts = {
-        at: "–".join(f"{n:,}" for n in sorted({min(ns), max(ns)})) for at, ns in sizes.items()
-    }
+    for points in points_of_system.values():
+        for x, sweep_point in points.items():
+            if sweep_point.cell.n:
+                sizes.setdefault(x, set()).add(sweep_point.cell.n)
+    counts = {x: "–".join(f"{n:,}" for n in sorted({min(ns), max(ns)})) for x, ns in sizes.items()}
     panels = [
         curves(
             name.capitalize(),
@@ -103,62 +103,69 @@ def _against(
                 Curve(
                     system,
                     tuple(
-                        point(at, getattr(one.cell, name), faint=one.partial)
-                        for at, one in points.items()
+                        point(x, getattr(sweep_point.cell, name), faint=sweep_point.partial)
+                        for x, sweep_point in points.items()
                     ),
                     style[system],
                 )
-                for system, points in found.items()
+                for system, points in points_of_system.items()
             ],
             x_label=x_label,
             counts=counts,
         )
         for name in OUTCOMES
     ]
-    return [*panels, series_legend([(system, style[system]) for system in found])]
+    return [*panels, series_legend([(system, style[system]) for system in points_of_system])]
 
 
 def figure3(data: ReportData, head: Headline) -> list[Panel]:
     """Accuracy, deflection and hallucination against the number of distractors, one line a system; 0 is the Oracle."""
-    return _against(sweep_cells(data, head), data, "distractors shown")
+    return _sweep_panels(sweep_cells(data, head), data, "distractors shown")
 
 
 def positions(data: ReportData, head: Headline) -> list[Panel]:
     """Rates against the place of the gold evidence among the distractors (position bias); not a figure of the paper."""
-    return _against(position_cells(data, head), data, "distractors before the gold")
+    return _sweep_panels(position_cells(data, head), data, "distractors before the gold")
 
 
 def partial_notes(
-    found: Mapping[str, Mapping[int, SweepPoint]], *, places: bool = False
+    points_of_system: Mapping[str, Mapping[int, SweepPoint]], *, places: bool = False
 ) -> list[str]:
     """Notes on the points of a sweep for which some or all samples have too few distractors.
 
     Args:
-        found: system -> distractors (or places of the gold) -> point.
+        points_of_system: system -> distractors (or places of the gold) -> point.
         places: the points are places of the gold, not numbers of distractors.
     """
-    some: dict[int, set[str]] = {}
-    none: set[int] = set()
-    for points in found.values():
-        for at, one in points.items():
-            if not one.shown:
-                none.add(at)
-            elif one.partial:
-                some.setdefault(at, set()).add(f"{one.shown:,} of {one.of:,}")
-    none -= {at for points in found.values() for at, one in points.items() if one.shown}
-    what = "with the gold behind so many" if places else "so many"
+    short_points: dict[int, set[str]] = {}
+    empty_points: set[int] = set()
+    for points in points_of_system.values():
+        for at, sweep_point in points.items():
+            if not sweep_point.items_shown:
+                empty_points.add(at)
+            elif sweep_point.partial:
+                short_points.setdefault(at, set()).add(
+                    f"{sweep_point.items_shown:,} of {sweep_point.items_in_all:,}"
+                )
+    empty_points -= {
+        at
+        for points in points_of_system.values()
+        for at, sweep_point in points.items()
+        if sweep_point.items_shown
+    }
+    so_many = "with the gold behind so many" if places else "so many"
     notes = []
-    if some:
-        each = "; ".join(
-            f"{at}: {', '.join(sorted(counts))}" for at, counts in sorted(some.items())
+    if short_points:
+        counts_of_points = "; ".join(
+            f"{at}: {', '.join(sorted(counts))}" for at, counts in sorted(short_points.items())
         )
         notes.append(
-            f"Not every sample has {what} distractors. A point counts only the samples that do; where some lack "
-            f"them, it is grey and not comparable with the points before it ({each})."
+            f"Not every sample has {so_many} distractors. A point counts only the samples that do; where some lack "
+            f"them, it is grey and not comparable with the points before it ({counts_of_points})."
         )
-    if none:
-        listed = ", ".join(map(str, sorted(none)))
-        notes.append(f"Left out, because no sample has {what} distractors: {listed}.")
+    if empty_points:
+        listed = ", ".join(map(str, sorted(empty_points)))
+        notes.append(f"Left out, because no sample has {so_many} distractors: {listed}.")
     return notes
 
 
@@ -168,9 +175,9 @@ def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, flo
     From the release's ``topics`` (`demur.curation.topics.Drift`): those of the source before those found in the
     questions. Empty where it states none.
     """
-    stated = data.release.manifest.get("topics") if data.release else None
-    found = []
-    for drift in [stated] if isinstance(stated, Mapping) else stated or ():
+    drifts = data.release.manifest.get("topics") if data.release else None
+    shares_of_kind = []
+    for drift in [drifts] if isinstance(drifts, Mapping) else drifts or ():
         try:
             rows = [
                 (str(r["topic"]) or "(none)", int(r["before"]), int(r["after"]))
@@ -185,8 +192,10 @@ def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, flo
                 if (by := drift.get("by", "")) == "source"
                 else f"Topics found by {by}"
             )
-            found.append((name, [(t, b / before, a / after) for t, b, a in rows]))
-    return sorted(found, key=lambda one: one[0] != "Topics of the source")
+            shares_of_kind.append((name, [(t, b / before, a / after) for t, b, a in rows]))
+    return sorted(
+        shares_of_kind, key=lambda kind_and_shares: kind_and_shares[0] != "Topics of the source"
+    )
 
 
 MOST_TOPICS = 20
@@ -208,11 +217,15 @@ def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
     """Rounds of gates as the release states them: ``{"gates", "size", "monitors": {name: {accuracy, ...}}}``."""
     rounds = data.release.manifest.get("gate_rounds") if data.release else None
     try:
-        for one in rounds or ():
-            " + ".join(one.get("gates", [])), float(one["size"]), _known(one.get("kept"))
+        for gate_round in rounds or ():
+            (
+                " + ".join(gate_round.get("gates", [])),
+                float(gate_round["size"]),
+                _number_or_none(gate_round.get("kept")),
+            )
             [
-                _known(rates.get(measure))
-                for rates in one["monitors"].values()
+                _number_or_none(rates.get(measure))
+                for rates in gate_round["monitors"].values()
                 for measure in OUTCOMES
             ]
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -240,7 +253,7 @@ def figure5(data: ReportData) -> list[Panel]:
             Curve(
                 name,
                 tuple(
-                    Point(i, _known(r["monitors"].get(name, {}).get(measure)))
+                    Point(i, _number_or_none(r["monitors"].get(name, {}).get(measure)))
                     for i, r in enumerate(rounds)
                 ),
                 number,
@@ -251,7 +264,7 @@ def figure5(data: ReportData) -> list[Panel]:
     size = Curve("samples left", tuple(Point(i, float(r["size"])) for i, r in enumerate(rounds)), 6)
     sizes = [size]
     if any(r.get("kept") is not None for r in rounds):
-        points = tuple(Point(i, _known(r.get("kept"))) for i, r in enumerate(rounds))
+        points = tuple(Point(i, _number_or_none(r.get("kept"))) for i, r in enumerate(rounds))
         sizes.append(Curve("kept by the whole funnel", points, 7))
     panels.append(curves("Samples left", sizes, x_label="gates", y_max=None))
     legend = [(name, number) for number, name in enumerate(monitors)]
@@ -260,7 +273,7 @@ def figure5(data: ReportData) -> list[Panel]:
     return [*panels, series_legend(legend)]
 
 
-def _known(value: Any) -> float | None:
+def _number_or_none(value: Any) -> float | None:
     """A number of a round; None where it is unknown, and the line breaks off."""
     return None if value is None else float(value)
 
@@ -295,20 +308,27 @@ def figure_table(data: ReportData, name: str) -> Table:
             *numbers("Acc", "Defl", "Hall", interval=True),
             *numbers("n", "Too few"),
         )
-        found = sweep_cells(data, head) if swept else position_cells(data, head)
+        points_of_system = sweep_cells(data, head) if swept else position_cells(data, head)
         rows = [
-            (s, k, *cells_of(p.cell if p.shown else None)[:3], cells_of(p.cell)[3], p.of - p.shown)
-            for s, points in found.items()
+            (
+                s,
+                k,
+                *cells_of(p.cell if p.items_shown else None)[:3],
+                cells_of(p.cell)[3],
+                p.items_in_all - p.items_shown,
+            )
+            for s, points in points_of_system.items()
             for k, p in points.items()
         ]
         notes: list[str] = []
-        if found:
+        if points_of_system:
             notes = [
-                *partial_notes(found, places=not swept),
+                *partial_notes(points_of_system, places=not swept),
                 "Too few: samples with fewer distractors; the row does not count them.",
                 f"Prompt: {head.condition}.",
                 *notes_under(
-                    data.runs, [p.cell for points in found.values() for p in points.values()]
+                    data.runs,
+                    [p.cell for points in points_of_system.values() for p in points.values()],
                 ),
             ]
         return Table(
@@ -344,14 +364,14 @@ def figure_table(data: ReportData, name: str) -> Table:
     rounds = gate_rounds(data)
     monitors = sorted({m for r in rounds for m in r.get("monitors", {})})
     rows5: list[tuple[Any, ...]] = []
-    for one in rounds:
+    for gate_round in rounds:
         line: list[Any] = [
-            " + ".join(one.get("gates", [])) or "none",
-            int(one["size"]),
-            one.get("kept"),
+            " + ".join(gate_round.get("gates", [])) or "none",
+            int(gate_round["size"]),
+            gate_round.get("kept"),
         ]
         for monitor in monitors:
-            rates = one["monitors"].get(monitor, {})
+            rates = gate_round["monitors"].get(monitor, {})
             line += [100 * float(rates[m]) if rates.get(m) is not None else None for m in OUTCOMES]
         rows5.append(tuple(line))
     return Table(

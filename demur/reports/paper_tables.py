@@ -21,12 +21,12 @@ from demur.reports.cells import (
     SCENARIOS,
     Grid,
     Headline,
-    asking_back,
-    fewer_shown,
     grid_cells,
     headline,
     main_cells,
+    note_on_fewer_distractors,
     part_cells,
+    shares_asking_back,
     strictness_cells,
 )
 from demur.reports.data import ReportData, Run
@@ -45,13 +45,13 @@ def cells_of(cell: Rates | None) -> tuple[Any, ...]:
 def _rate_columns(
     scenarios: Sequence[Scenario], *, interval: bool = False, asks: bool = False
 ) -> list[Column]:
-    found = []
+    columns = []
     for scenario in scenarios:
         group = scenario.value.capitalize()
-        found += [Column(name, group, interval=interval) for name in RATES]
-        found += [Column("Asks", group)] if asks else []
-        found.append(Column("n", group))
-    return found
+        columns += [Column(name, group, interval=interval) for name in RATES]
+        columns += [Column("Asks", group)] if asks else []
+        columns.append(Column("n", group))
+    return columns
 
 
 def _modality(text: bool, image: bool) -> str:
@@ -78,23 +78,32 @@ def table2(data: ReportData) -> Table:
         evidence = [e.modality.value for s in samples for e in (*s.gold, *s.negatives)]
         with_image = sum(bool(s.images) for s in samples)
         query = "Multi" if with_image == len(samples) else "Textual" if not with_image else "Mixed"
-        kept = len(samples)
-        retained = Measure(name="retained", value=kept / pool, n=pool) if pool else None
-        return name, kept, pool, retained, query, _modality("text" in evidence, "image" in evidence)
+        sample_count = len(samples)
+        retained = Measure(name="retained", value=sample_count / pool, n=pool) if pool else None
+        return (
+            name,
+            sample_count,
+            pool,
+            retained,
+            query,
+            _modality("text" in evidence, "image" in evidence),
+        )
 
     for name, samples in sorted(by_source.items(), key=lambda item: (-len(item[1]), item[0])):
         rows.append(line(name, samples, pools.get(name)))
-    whole = data.release.steps[0].entered if data.release.steps else None
-    whole = sum(pools[s] for s in by_source) if all(s in pools for s in by_source) else whole
-    rows.append(line("Total", list(data.samples.values()), whole))
+    pool_in_all = data.release.steps[0].entered if data.release.steps else None
+    pool_in_all = (
+        sum(pools[s] for s in by_source) if all(s in pools for s in by_source) else pool_in_all
+    )
+    rows.append(line("Total", list(data.samples.values()), pool_in_all))
     notes = [
         "Retained = samples / pool. Query: Multi has an image, Textual has none, Mixed has both kinds."
     ]
-    drawn = data.release.manifest.get("chosen_from_pool")
-    if drawn and whole and drawn < whole:
-        share = 100 * len(data.samples) / drawn
+    drawn_count = data.release.manifest.get("chosen_from_pool")
+    if drawn_count and pool_in_all and drawn_count < pool_in_all:
+        share = 100 * len(data.samples) / drawn_count
         notes.append(
-            f"This release drew {drawn:,} samples from the pool and retained {share:.1f} % of them."
+            f"This release drew {drawn_count:,} samples from the pool and retained {share:.1f} % of them."
         )
     if not pools:
         notes.append(
@@ -133,8 +142,14 @@ def table3(data: ReportData) -> Table:
     ]
     for role in ("gold", "negative"):
         for modality in Modality:
-            held = [s.gold if role == "gold" else s.negatives for s in samples]
-            share = sum(any(e.modality is modality for e in evidence) for evidence in held) / n
+            evidence_of_samples = [s.gold if role == "gold" else s.negatives for s in samples]
+            share = (
+                sum(
+                    any(e.modality is modality for e in evidence)
+                    for evidence in evidence_of_samples
+                )
+                / n
+            )
             rows.append(
                 (f"Samples with {modality.value} among the {role} contexts (%)", 100 * share)
             )
@@ -143,7 +158,7 @@ def table3(data: ReportData) -> Table:
 
 def table4(data: ReportData, head: Headline) -> Table:
     """System x scenario: accuracy, deflection, hallucination; open and closed weights in sections, where both occur."""
-    cells, asking = main_cells(data, head), asking_back(data, head)
+    cells, ask_back_shares = main_cells(data, head), shares_asking_back(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     section = sections(data)
     title = "Weights" if set(section.values()) <= {OPEN, CLOSED, OTHER} else "Group"
@@ -152,24 +167,28 @@ def table4(data: ReportData, head: Headline) -> Table:
     for run in sorted(data.runs, key=lambda run: order.index(run.name)):
         line: list[Any] = [data.starred(run), *([section[run.name]] if section else [])]
         for scenario in scenarios:
-            one = cells.get((run.name, scenario))
-            *rates, n = cells_of(one)
-            line += [*rates, *([asking.get((run.name, scenario))] if asking else []), n]
+            cell = cells.get((run.name, scenario))
+            *rates, n = cells_of(cell)
+            line += [
+                *rates,
+                *([ask_back_shares.get((run.name, scenario))] if ask_back_shares else []),
+                n,
+            ]
         rows.append(tuple(line))
     notes = [
         head.note(),
-        *filter(None, [fewer_shown(data, head)]),
+        *filter(None, [note_on_fewer_distractors(data, head)]),
         *notes_under(data.runs, cells.values(), methods=False),
         *data.star_note,
     ]
-    notes += [ASKED_BACK] if asking else []
+    notes += [ASKED_BACK] if ask_back_shares else []
     return Table(
         "table4",
         "Accuracy, deflection and hallucination by scenario",
         (
             *texts("System"),
             *(texts(title) if section else ()),
-            *_rate_columns(scenarios, asks=bool(asking)),
+            *_rate_columns(scenarios, asks=bool(ask_back_shares)),
         ),
         tuple(rows),
         frozenset(
@@ -201,11 +220,11 @@ def table5(data: ReportData, head: Headline, *, interval: bool = False) -> Table
             missing="a run over the grid: demur sweep RELEASE --modality grid",
         )
     rows = [
-        (run.name, names[gold], names[side], *one, counted(one.accuracy))
+        (run.name, names[gold], names[side], *cell, counted(cell.accuracy))
         for run in data.runs
         for gold in ("text", "image", "both")
         for side in ("both", "image", "text")
-        if (one := grid.cells.get((run.name, gold, side))) is not None
+        if (cell := grid.cells.get((run.name, gold, side))) is not None
     ]
     notes = [*_grid_notes(grid), *notes_under(data.runs, grid.cells.values(), methods=interval)]
     return Table("table5", caption, columns, tuple(rows), section_starts(rows), tuple(notes))
@@ -233,15 +252,15 @@ def _strictness(
     data: ReportData, head: Headline, name: str, scenarios: Sequence[Scenario], interval: bool
 ) -> Table:
     cells = strictness_cells(data, head)
-    shown = [s for s in scenarios if any(k[2] is s for k in cells)]
+    scenarios_shown = [s for s in scenarios if any(k[2] is s for k in cells)]
     caption = (
         f"Prompt strictness: {' and '.join(s.value.capitalize() for s in scenarios)} scenarios"
     )
     columns = (
         *texts("System", "Severity"),
-        *_rate_columns(shown or scenarios, interval=interval),
+        *_rate_columns(scenarios_shown or scenarios, interval=interval),
     )
-    if not shown:
+    if not scenarios_shown:
         return Table(
             name,
             caption,
@@ -250,18 +269,20 @@ def _strictness(
         )
     rows = [
         (
-            marked(run),
+            name_with_dagger(run),
             level.capitalize(),
-            *(cell for s in shown for cell in cells_of(cells.get((run.name, level, s)))),
+            *(cell for s in scenarios_shown for cell in cells_of(cells.get((run.name, level, s)))),
         )
         for run in data.runs
         for level in STRICTNESS
-        if any((run.name, level, s) in cells for s in shown)
+        if any((run.name, level, s) in cells for s in scenarios_shown)
     ]
     blind = any(run.blind for run in data.runs if any(k[0] == run.name for k in cells))
     notes = [
         *([BLIND] if blind else []),
-        *notes_under(data.runs, [c for k, c in cells.items() if k[2] in shown], methods=interval),
+        *notes_under(
+            data.runs, [c for k, c in cells.items() if k[2] in scenarios_shown], methods=interval
+        ),
     ]
     return Table(name, caption, columns, tuple(rows), section_starts(rows), tuple(notes))
 
@@ -269,7 +290,7 @@ def _strictness(
 BLIND = "\u2020 does not see the prompt: its rows repeat the same questions, and say nothing about strictness."
 
 
-def marked(run: Run) -> str:
+def name_with_dagger(run: Run) -> str:
     """A system's name for a comparison of prompts, with a dagger where it sees none."""
     return run.name + ("\u2020" if run.blind else "")
 
@@ -298,34 +319,41 @@ def table7(data: ReportData) -> Table:
     )
     caption = "Agreement of the judge with human labels"
     rows: list[tuple[Any, ...]] = []
-    unknown, uneven = 0, False
+    ungraded, uneven = 0, False
     for run in data.runs:
         labelled = run.rows.where(run.rows.is_in("ask", run.labels)) if run.labels else ()
         judged = {r.ask: r for r in labelled if r.outcome is not None}
-        both = [
-            (judged[ask], one.label.value)
-            for ask, one in sorted(run.labels.items())
+        row_and_label_pairs = [
+            (judged[ask], human_label.label.value)
+            for ask, human_label in sorted(run.labels.items())
             if ask in judged
         ]
-        unknown += len(run.labels) - len(both)
-        if both:
-            items = Counter((r.context, r.condition) for r, _ in both)
+        ungraded += len(run.labels) - len(row_and_label_pairs)
+        if row_and_label_pairs:
+            items = Counter((r.context, r.condition) for r, _ in row_and_label_pairs)
             graded = run.rows.where(run.rows.graded).tally(
                 "scenario", "condition", "recipe", "outcome"
             )
-            drawn = Counter(_stratum(r) for r, _ in both)
-            stands = [
+            drawn = Counter(_stratum(r) for r, _ in row_and_label_pairs)
+            rows_stood_for = [
                 graded[_stratum(r)] / drawn[_stratum(r)] / items[r.context, r.condition]
-                for r, _ in both
+                for r, _ in row_and_label_pairs
             ]
             uneven |= len({graded[key] / n for key, n in drawn.items()}) > 1
-            weight = [w * len(items) / sum(stands) for w in stands]
-            one = cohen(
-                [str(r.outcome) for r, _ in both], [label for _, label in both], weight=weight
+            weight = [w * len(items) / sum(rows_stood_for) for w in rows_stood_for]
+            judge_agreement = cohen(
+                [str(r.outcome) for r, _ in row_and_label_pairs],
+                [label for _, label in row_and_label_pairs],
+                weight=weight,
             )
-            repeats = len(both) if len(items) < len(both) else 0
-            agreement = Measure(name="agreement", value=one.observed, n=one.n, repeats=repeats)
-            rows.append((run.name, agreement, one.kappa, counted(agreement)))
+            repeats = len(row_and_label_pairs) if len(items) < len(row_and_label_pairs) else 0
+            agreement = Measure(
+                name="agreement",
+                value=judge_agreement.observed,
+                n=judge_agreement.n,
+                repeats=repeats,
+            )
+            rows.append((run.name, agreement, judge_agreement.kappa, counted(agreement)))
     if not rows:
         lines = '{"ask": ID, "label": "correct | incorrect | deflected"}'
         return Table(
@@ -341,7 +369,7 @@ def table7(data: ReportData) -> Table:
         average = Measure(name="macro-total(agreement)", value=macro(shares), n=n, repeats=repeats)
         rows.append(("Average", average, macro(kappas), counted(average)))
     last = len(rows) - 1
-    notes = [f"Left out: {unknown:,} human labels without a graded answer."] if unknown else []
+    notes = [f"Left out: {ungraded:,} human labels without a graded answer."] if ungraded else []
     if uneven:
         notes.append(
             "Verdicts weighted by their share of the graded answers, not of the labels; n counts labels."
@@ -361,43 +389,43 @@ PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
 
 
 def breakdown_table(
-    data: ReportData, head: Headline, by: str, name: str, *, totals: bool = True
+    data: ReportData, head: Headline, column: str, name: str, *, totals: bool = True
 ) -> Table:
     """Headline rates by a column of the rows (``source``, which is Table 8; ``topic``, ``query_modality`` ...).
 
     Totals are over all samples, not the mean of the rows.
     """
-    parts = part_cells(data, head, by)
+    parts = part_cells(data, head, column)
     wholes = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     labels = sorted({k[1] for k in parts})
     rows: list[tuple[Any, ...]] = []
     bold = set()
     for run in data.runs:
-        mine = [s for s in labels if any((run.name, s, c) in parts for c in scenarios)]
-        for label in [*mine, *([None] if totals and len(mine) > 1 else [])]:
+        labels_of_run = [s for s in labels if any((run.name, s, c) in parts for c in scenarios)]
+        for label in [*labels_of_run, *([None] if totals and len(labels_of_run) > 1 else [])]:
             line: list[Any] = [data.starred(run), "Total" if label is None else label or "(none)"]
             for scenario in scenarios:
-                one = (
+                cell = (
                     wholes.get((run.name, scenario))
                     if label is None
                     else parts.get((run.name, label, scenario))
                 )
-                line += cells_of(one)
+                line += cells_of(cell)
             if label is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
     notes = ["Query: the modality of the question, text only or text with an image."] * (
-        by == "query_modality"
+        column == "query_modality"
     )
     if totals:
         notes.append("Totals are over all samples, so larger parts weigh more.")
     notes += [head.note(), *notes_under(data.runs, wholes.values(), methods=False), *data.star_note]
     return Table(
         name,
-        f"Breakdown by {by.replace('_', ' ')}",
+        f"Breakdown by {column.replace('_', ' ')}",
         (
-            *texts("System", PARTS[by]),
+            *texts("System", PARTS[column]),
             *_rate_columns(scenarios),
         ),
         tuple(rows),
@@ -456,24 +484,29 @@ def weights(system: str) -> str:
 
 def sections(data: ReportData) -> dict[str, str]:
     """Run name -> its group, in section order; empty where the user states none and not both kinds occur."""
-    found = {
+    group_of_run = {
         run.name: data.groups.get(run.name) or weights(run.system) or OTHER for run in data.runs
     }
-    if not data.groups and not {OPEN, CLOSED} <= set(found.values()):
+    if not data.groups and not {OPEN, CLOSED} <= set(group_of_run.values()):
         return {}
-    given = [g for g in dict.fromkeys(data.groups.values()) if g not in (OPEN, CLOSED, OTHER)]
-    order = [OPEN, CLOSED, *given, OTHER]
-    return {name: found[name] for name in sorted(found, key=lambda name: order.index(found[name]))}
+    stated_groups = [
+        g for g in dict.fromkeys(data.groups.values()) if g not in (OPEN, CLOSED, OTHER)
+    ]
+    order = [OPEN, CLOSED, *stated_groups, OTHER]
+    return {
+        name: group_of_run[name]
+        for name in sorted(group_of_run, key=lambda name: order.index(group_of_run[name]))
+    }
 
 
-def checked_groups(given: Mapping[str, str], runs: tuple[Run, ...]) -> dict[str, str]:
+def checked_groups(groups: Mapping[str, str], runs: tuple[Run, ...]) -> dict[str, str]:
     """The groups that a user states; ``open`` and ``closed`` are those of the paper.
 
     Raises:
         UsageError: no run has that name; suggests the nearest.
     """
     names = [run.name for run in runs]
-    for name in given:
+    for name in groups:
         if name not in names:
             raise UsageError(
                 f"no run is called {name!r}",
@@ -482,5 +515,5 @@ def checked_groups(given: Mapping[str, str], runs: tuple[Run, ...]) -> dict[str,
             )
     return {
         name: group.lower() if group.lower() in (OPEN, CLOSED) else group
-        for name, group in given.items()
+        for name, group in groups.items()
     }

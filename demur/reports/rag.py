@@ -46,23 +46,23 @@ SAME = 0.5
 """Least share of the shorter text's five-grams for a retrieved text to count as gold."""
 _CHUNK = re.compile(r"(?:[#/:@|]|::|_?-?chunk[_-]?|_?-?part[_-]?)[\w.-]{0,40}$", re.IGNORECASE)
 DOCUMENT = "gold's document retrieved"
-FOUND = ("gold retrieved", "gold not retrieved", DOCUMENT, "nothing retrieved", "not recorded")
+RETRIEVALS = ("gold retrieved", "gold not retrieved", DOCUMENT, "nothing retrieved", "not recorded")
 """The retriever's result for a question; "not recorded" where the system records no contexts at all."""
-FOUND_SOME = ("gold retrieved", DOCUMENT)
+ANSWERABLE = ("gold retrieved", DOCUMENT)
 """Results with which a system could answer."""
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """One question of a run: what was retrieved and cited for it, and the outcome."""
 
     run: str
     scenario: str
     sample: Sample
-    found: str
-    """One of `FOUND`."""
+    retrieval: str
+    """One of `RETRIEVALS`."""
     result: str
     """correct, incorrect, deflected, unjudged or failed."""
-    cited: str
+    citation: str
     """gold, document, distractor, unknown or "" where nothing is cited."""
     response: Response
     kind: str
@@ -70,7 +70,7 @@ class Asked(NamedTuple):
     recipe: str
     timing: Timing | None
     """When it came; None for older runs and for answers from a file."""
-    why: str = ""
+    unjudged_reason: str = ""
     """The judge's reason, where the answer is unjudged."""
     condition: str = ""
     """The prompt it was asked under."""
@@ -78,7 +78,7 @@ class Asked(NamedTuple):
     """How the verdict came about."""
 
 
-def _base(identifier: str) -> Iterator[str]:
+def _with_and_without_suffixes(identifier: str) -> Iterator[str]:
     """An id with and without the suffixes that chunking adds: ``doc-7#3`` -> ``doc-7#3``, ``doc-7``."""
     yield identifier
     for _ in range(3):
@@ -88,7 +88,7 @@ def _base(identifier: str) -> Iterator[str]:
         yield (identifier := shorter)
 
 
-def matched(
+def match_of(
     identifier: str, text: str, sample: Sample, corpus: Collection[str]
 ) -> Literal["gold", "document", ""]:
     """Whether a retrieved or cited piece is gold of a sample, or known to be from the gold's document only.
@@ -102,9 +102,9 @@ def matched(
     ids = {e.id for e in sample.gold}
     if identifier in ids:
         return "gold"
-    bases = set(_base(identifier))
+    bases = set(_with_and_without_suffixes(identifier))
     of_document = bool(bases & {n for e in sample.gold for n in (e.document, e.page)})
-    sibling = of_document and _numbered(identifier) in map(_numbered, ids)
+    sibling = of_document and _mask_numbers(identifier) in map(_mask_numbers, ids)
     if identifier in corpus or sibling:  # a release holds only some passages of its documents
         return ""
     if text and any(same_text(text, e.text, SAME) for e in sample.gold if e.text):
@@ -114,35 +114,39 @@ def matched(
     return "document" if of_document else ""
 
 
-def _numbered(identifier: str) -> str:
+def _mask_numbers(identifier: str) -> str:
     return re.sub(r"\d+", "0", identifier)
 
 
-def found_of(response: Response, sample: Sample, recorded: bool, corpus: Collection[str]) -> str:
-    """The retriever's result for a question, one of `FOUND`; ``recorded``: any question of the run has contexts."""
+def retrieval_of(
+    response: Response, sample: Sample, recorded: bool, corpus: Collection[str]
+) -> str:
+    """The retriever's result for a question, one of `RETRIEVALS`; ``recorded``: any question of the run has contexts."""
     if not recorded:
         return "not recorded"
     if not response.retrieved:
         return "nothing retrieved"
-    matches = {matched(piece.id, piece.text, sample, corpus) for piece in response.retrieved}
+    matches = {match_of(piece.id, piece.text, sample, corpus) for piece in response.retrieved}
     if "gold" in matches:
         return "gold retrieved"
     return DOCUMENT if "document" in matches else "gold not retrieved"
 
 
-def cited_of(response: Response, sample: Sample, corpus: Collection[str]) -> str:
+def citation_of(response: Response, sample: Sample, corpus: Collection[str]) -> str:
     """The best that the answer cites: gold, its document, a distractor of the sample, unknown; "" for nothing."""
     if not response.citations:
         return ""
-    matches = {matched(cited, "", sample, corpus) for cited in response.citations}
+    matches = {match_of(citation, "", sample, corpus) for citation in response.citations}
     if best := next((match for match in ("gold", "document") if match in matches), ""):
         return best
-    named = {name for cited in response.citations for name in _base(cited)}
-    others = {name for e in sample.negatives for name in (e.id, e.document, e.page)}
-    return "distractor" if named & others else "unknown"
+    cited_names = {
+        name for citation in response.citations for name in _with_and_without_suffixes(citation)
+    }
+    distractor_names = {name for e in sample.negatives for name in (e.id, e.document, e.page)}
+    return "distractor" if cited_names & distractor_names else "unknown"
 
 
-def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
+def questions_of(run: Run, samples: Mapping[str, Sample]) -> list[Question]:
     """The questions of a run, with retrieval, citation and outcome.
 
     Raises:
@@ -167,22 +171,22 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
     asks = tuple(
         run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe", "condition")
     )
-    found = []
+    questions = []
     for ask, sample_id, scenario, recipe, condition in zip(
         *([c.labels[i] for i in c.codes] for c in asks), strict=True
     ):
         response, verdict, sample = responses[ask], verdicts[ask], samples[sample_id]
         result = verdict.outcome.value if verdict.outcome is not None else verdict.status.value
-        did = found_of(response, sample, recorded, corpus)
-        cited = cited_of(response, sample, corpus)
-        found.append(
-            Asked(
+        retrieval = retrieval_of(response, sample, recorded, corpus)
+        citation = citation_of(response, sample, corpus)
+        questions.append(
+            Question(
                 run.name,
                 scenario,
                 sample,
-                did,
+                retrieval,
                 result,
-                cited,
+                citation,
                 response,
                 verdict.kind if result == "deflected" else "",
                 recipe,
@@ -192,7 +196,7 @@ def asked_of(run: Run, samples: Mapping[str, Sample]) -> list[Asked]:
                 verdict.method,
             )
         )
-    return found
+    return questions
 
 
 OUTCOMES = {
@@ -202,32 +206,36 @@ OUTCOMES = {
 }
 
 
-def _rate(name: str, graded: Sequence[Asked], *results: str) -> Measure:
+def _share_of_graded(name: str, graded: Sequence[Question], *results: str) -> Measure:
     """The share of graded answers with one of these results; its interval holds sampling and the judge's error."""
-    measure = share_of(name, sum(one.result in results for one in graded), len(graded))
-    methods = [list(Method).index(one.method) if one.method else -1 for one in graded]
-    codes = [CODES[Outcome(one.result)] for one in graded]
-    shift = shift_of(np.array(methods), np.array(codes), np.ones(len(graded)))
+    measure = share_of(name, sum(question.result in results for question in graded), len(graded))
+    method_codes = [
+        list(Method).index(question.method) if question.method else -1 for question in graded
+    ]
+    codes = [CODES[Outcome(question.result)] for question in graded]
+    shift = shift_of(np.array(method_codes), np.array(codes), np.ones(len(graded)))
     if shift is None:
         return measure
-    moves = np.sum([getattr(shift, OUTCOMES[result]) for result in results], axis=0)
-    return with_judge_error(measure, moves, 0.95)
+    shifts = np.sum([getattr(shift, OUTCOMES[result]) for result in results], axis=0)
+    return with_judge_error(measure, shifts, 0.95)
 
 
-def _by_run(asked: Iterable[Asked]) -> dict[str, list[Asked]]:
-    found: dict[str, list[Asked]] = {}
-    for one in asked:
-        found.setdefault(one.run, []).append(one)
-    return found
+def _questions_by_run(questions: Iterable[Question]) -> dict[str, list[Question]]:
+    questions_of_run: dict[str, list[Question]] = {}
+    for question in questions:
+        questions_of_run.setdefault(question.run, []).append(question)
+    return questions_of_run
 
 
-def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -> Table:
+def retrieval_table(
+    questions: Sequence[Question], group: str, group_of: Mapping[int, str]
+) -> Table:
     """The retriever's result against the outcome, per run and group; shares of graded answers.
 
     Args:
-        asked: questions of all runs.
+        questions: of all runs.
         group: title of the second column.
-        of: index of a question -> its group.
+        group_of: index of a question -> its group.
     """
     columns = (
         *texts("System", group, "Retriever"),
@@ -235,18 +243,18 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
         *numbers("Correct", interval=True),
         *numbers("Deflected", "Incorrect", "Unjudged", "Failed"),
     )
-    cells: dict[tuple[str, str, str], list[Asked]] = {}
-    for i, one in enumerate(asked):
-        cells.setdefault((one.run, of[i], one.found), []).append(one)
+    cells: dict[tuple[str, str, str], list[Question]] = {}
+    for index, question in enumerate(questions):
+        cells.setdefault((question.run, group_of[index], question.retrieval), []).append(question)
     rows: list[tuple[Cell, ...]] = []
-    for key in sorted(cells, key=lambda k: (k[0], k[1], FOUND.index(k[2]))):
-        results = Counter(one.result for one in cells[key])
-        graded = [one for one in cells[key] if one.result in OUTCOMES]
+    for key in sorted(cells, key=lambda cell: (cell[0], cell[1], RETRIEVALS.index(cell[2]))):
+        results = Counter(question.result for question in cells[key])
+        graded = [question for question in cells[key] if question.result in OUTCOMES]
         rows.append(
             (
                 *key,
                 sum(results.values()),
-                *(_rate(o, graded, o) for o in OUTCOMES),
+                *(_share_of_graded(o, graded, o) for o in OUTCOMES),
                 results[Status.UNJUDGED.value],
                 results[Status.FAILED.value],
             )
@@ -266,55 +274,62 @@ def retrieval_table(asked: Sequence[Asked], group: str, of: Mapping[int, str]) -
     return without_zeros(table, "Unjudged", "Failed")
 
 
-def _gold_was_there(one: Asked) -> bool:
+def _gold_was_there(question: Question) -> bool:
     """Whether the gold could be found and the system recorded what it found; grades do not matter here."""
     return (
-        one.found != "not recorded"
-        and one.scenario not in WHOLE[1:]
-        and one.result != Status.FAILED.value
+        question.retrieval != "not recorded"
+        and question.scenario not in WHOLE[1:]
+        and question.result != Status.FAILED.value
     )
 
 
-def faults_table(asked: Sequence[Asked]) -> Table:
+def faults_table(questions: Sequence[Question]) -> Table:
     """Faults per run: deflected with the gold, answered without it, citations."""
-    cites = {
+    citation_titles = {
         "gold": "gold",
         "document": "its document",
         "distractor": "distractor",
         "unknown": "other",
     }
-    if not any(one.cited == "document" for one in asked):
-        del cites["document"]
-    documents = any(one.found == DOCUMENT for one in asked)
+    if not any(question.citation == "document" for question in questions):
+        del citation_titles["document"]
+    documents = any(question.retrieval == DOCUMENT for question in questions)
     columns = (
         *texts("System"),
         *numbers("Gold found", *["Document found"] * documents, interval=True),
         *numbers("Deflects with it", "Answers without", interval=True),
-        *(Column(title, "Cites") for title in cites.values()),
+        *(Column(title, "Cites") for title in citation_titles.values()),
         *numbers("Citing", "Asks back"),
     )
     rows: list[tuple[Cell, ...]] = []
-    for run, every in _by_run(asked).items():
-        mine = [one for one in every if one.result in OUTCOMES]
-        told = [one for one in mine if one.found != "not recorded"]
-        there = [one for one in every if _gold_was_there(one)]
-        retrieved = Counter(one.found for one in there)
-        had = [one for one in told if one.found in FOUND_SOME]
-        without = [one for one in told if one.found not in FOUND_SOME]
-        citing = [one for one in mine if one.cited and one.result != "deflected"]
-        cited = Counter(one.cited for one in citing)
+    for run_name, run_questions in _questions_by_run(questions).items():
+        graded = [question for question in run_questions if question.result in OUTCOMES]
+        recorded = [question for question in graded if question.retrieval != "not recorded"]
+        retrievable = [question for question in run_questions if _gold_was_there(question)]
+        retrievals = Counter(question.retrieval for question in retrievable)
+        with_gold = [question for question in recorded if question.retrieval in ANSWERABLE]
+        without_gold = [question for question in recorded if question.retrieval not in ANSWERABLE]
+        citing = [
+            question for question in graded if question.citation and question.result != "deflected"
+        ]
+        citations = Counter(question.citation for question in citing)
         rows.append(
             (
-                run,
+                run_name,
                 *(
-                    share_of(state, retrieved[state], len(there))
-                    for state in FOUND_SOME[: 1 + documents]
+                    share_of(state, retrievals[state], len(retrievable))
+                    for state in ANSWERABLE[: 1 + documents]
                 ),
-                _rate("deflected although retrieved", had, "deflected"),
-                _rate("answered without gold", without, "correct", "incorrect"),
-                *(share_of(c, cited[c], len(citing)) for c in cites),
+                _share_of_graded("deflected although retrieved", with_gold, "deflected"),
+                _share_of_graded("answered without gold", without_gold, "correct", "incorrect"),
+                *(
+                    share_of(citation, citations[citation], len(citing))
+                    for citation in citation_titles
+                ),
                 len(citing),
-                share_of("asks back", sum(o.kind == ASKS_BACK for o in mine), len(mine)),
+                share_of(
+                    "asks back", sum(question.kind == ASKS_BACK for question in graded), len(graded)
+                ),
             )
         )
     notes = (
@@ -335,15 +350,16 @@ def whole_system_table(data: ReportData, head: Headline) -> Table | None:
     )
     rows: list[tuple[Cell, ...]] = []
     for run in data.runs:
-        mine = head.where(run.rows)
+        headline_rows = head.where(run.rows)
         full, removed, empty = (
-            labelled_rates(run, mine, mine.is_in("scenario", [s]))[0] for s in WHOLE
+            labelled_rates(run, headline_rows, headline_rows.is_in("scenario", [s]))[0]
+            for s in WHOLE
         )
         if not full.accuracy.n and not removed.accuracy.n:
             continue
-        both = joint(mine, [Scenario(s) for s in WHOLE[:2]])
-        shown = (full.accuracy, removed.deflection, empty.deflection, both)
-        rows.append((run.name, *(m if m.n else None for m in shown), both.n))
+        both = joint(headline_rows, [Scenario(s) for s in WHOLE[:2]])
+        measures_of_run = (full.accuracy, removed.deflection, empty.deflection, both)
+        rows.append((run.name, *(m if m.n else None for m in measures_of_run), both.n))
     if not rows:
         return None
     measures = [[m] for row in rows for m in row if isinstance(m, Measure)]
@@ -352,7 +368,7 @@ def whole_system_table(data: ReportData, head: Headline) -> Table | None:
     return Table("rag-whole", title, columns, tuple(rows), notes=tuple(notes))
 
 
-def latency_table(asked: Sequence[Asked]) -> Table:
+def latency_table(questions: Sequence[Question]) -> Table:
     """Seconds per reply, tokens, cost and failures per run; cached replies are not timed."""
     columns = (
         *texts("System"),
@@ -364,30 +380,36 @@ def latency_table(asked: Sequence[Asked]) -> Table:
         *texts("Most common failure", wraps=True),
     )
     rows: list[tuple[Cell, ...]] = []
-    for run, mine in _by_run(asked).items():
-        well = [one for one in mine if not one.response.error]
+    for run_name, run_questions in _questions_by_run(questions).items():
+        answered = [question for question in run_questions if not question.response.error]
         errors = Counter(
-            re.sub(r"\d+", "N", one.response.error)[:80] for one in mine if one.response.error
+            re.sub(r"\d+", "N", question.response.error)[:80]
+            for question in run_questions
+            if question.response.error
         )
         timed = [
-            one.timing
-            for one in well
-            if one.timing is not None and not one.timing.cached and one.timing.latency_s
+            question.timing
+            for question in answered
+            if question.timing is not None
+            and not question.timing.cached
+            and question.timing.latency_s
         ]
-        costs = [one.response.cost for one in well if one.response.cost is not None]
-        usage = [one.response.usage for one in well]
+        costs = [
+            question.response.cost for question in answered if question.response.cost is not None
+        ]
+        usage = [question.response.usage for question in answered]
         tokens = sum(u.prompt + u.completion for u in usage)
         rows.append(
             (
-                run,
-                len(well),
+                run_name,
+                len(answered),
                 len(timed),
                 *_percentiles([t.latency_s for t in timed]),
                 *_percentiles([t.first_s for t in timed if t.first_s]),
                 tokens or None,
                 sum(costs) if costs else None,
                 sum(errors.values()),
-                "; ".join(f"{n} x {why}" for why, n in errors.most_common(1)),
+                "; ".join(f"{n} x {error}" for error, n in errors.most_common(1)),
             )
         )
     note = (
@@ -408,73 +430,86 @@ def _percentiles(seconds: Sequence[float]) -> tuple[float | None, float | None]:
     )
 
 
-def diagnosis(asked: Sequence[Asked]) -> list[str]:
+def diagnosis(questions: Sequence[Question]) -> list[str]:
     """The main fault of each system in a sentence, where its figures are clear."""
     lines = []
-    for run, mine in _by_run(asked).items():
-        lines += _serving(run, [one.timing for one in mine if one.timing is not None])
-        graded = [one for one in mine if one.result in OUTCOMES]
-        unjudged = sum(one.result == Status.UNJUDGED.value for one in mine)
-        failed = sum(one.result == Status.FAILED.value for one in mine)
-        told = [one for one in mine if _gold_was_there(one)]
-        had = [one for one in told if one.found in FOUND_SOME]
-        without = [  # its gold was taken away, or was not found
-            one
-            for one in graded
-            if one.scenario in WHOLE[1:] or one.found not in (*FOUND_SOME, "not recorded")
+    for run_name, run_questions in _questions_by_run(questions).items():
+        lines += _deployment_notes(
+            run_name, [question.timing for question in run_questions if question.timing is not None]
+        )
+        graded = [question for question in run_questions if question.result in OUTCOMES]
+        unjudged = sum(question.result == Status.UNJUDGED.value for question in run_questions)
+        failed = sum(question.result == Status.FAILED.value for question in run_questions)
+        retrievable = [question for question in run_questions if _gold_was_there(question)]
+        with_gold = [question for question in retrievable if question.retrieval in ANSWERABLE]
+        without_gold = [  # its gold was taken away, or was not found
+            question
+            for question in graded
+            if question.scenario in WHOLE[1:]
+            or question.retrieval not in (*ANSWERABLE, "not recorded")
         ]
-        if failed * 2 > len(mine):
+        if failed * 2 > len(run_questions):
             lines.append(
-                f"{run}: most questions failed ({failed:,} of {len(mine):,}): the service is down or refuses requests."
+                f"{run_name}: most questions failed ({failed:,} of {len(run_questions):,}): the service is down or refuses requests."
             )
-        elif unjudged * 2 > len(mine):
-            why = Counter(one.why for one in mine if one.why).most_common(1)[0][0]
+        elif unjudged * 2 > len(run_questions):
+            reason = Counter(
+                question.unjudged_reason for question in run_questions if question.unjudged_reason
+            ).most_common(1)[0][0]
             lines.append(
-                f"{run}: {unjudged:,} of {len(mine):,} answers are unjudged, so that no rate is meaningful yet: {why}"
+                f"{run_name}: {unjudged:,} of {len(run_questions):,} answers are unjudged, so that no rate is meaningful yet: {reason}"
             )
-        elif (parts := _by_modality(told)) is not None:
-            lines.append(f"{run}: the retriever found gold for {parts}: fix its image search.")
-        elif told and len(had) * 2 < len(told):
+        elif (parts := _by_modality(retrievable)) is not None:
+            lines.append(f"{run_name}: the retriever found gold for {parts}: fix its image search.")
+        elif retrievable and len(with_gold) * 2 < len(retrievable):
             lines.append(
-                f"{run}: the retriever found gold for {len(had):,} of {len(told):,} questions: fix it first."
+                f"{run_name}: the retriever found gold for {len(with_gold):,} of {len(retrievable):,} questions: fix it first."
             )
-        elif len(without) >= 10 and sum(
-            one.result != "deflected" for one in without
-        ) * 10 > 9 * len(without):
-            n = sum(one.result != "deflected" for one in without)
+        elif len(without_gold) >= 10 and sum(
+            question.result != "deflected" for question in without_gold
+        ) * 10 > 9 * len(without_gold):
+            n = sum(question.result != "deflected" for question in without_gold)
             lines.append(
-                f"{run}: the generator answers regardless of the evidence: {n:,} of {len(without):,} times without "
+                f"{run_name}: the generator answers regardless of the evidence: {n:,} of {len(without_gold):,} times without "
                 f"gold."
             )
     return lines
 
 
-def _serving(run: str, timings: Sequence[Timing]) -> list[str]:
+def _deployment_notes(run_name: str, timings: Sequence[Timing]) -> list[str]:
     """Notes on redeployments and cached replies during the run."""
     lines = []
     names = {t.served_by.rpartition("@")[0] for t in timings if "@" in t.served_by}
     versions = {version: n for name in names for version, n in versions_of(name, timings).items()}
     if len(names) == 1 and len(versions) > 1:
-        told = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
+        answers_of_version = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
         lines.append(
-            f"{run}: redeployed during the run; its figures mix several versions ({told} answers)."
+            f"{run_name}: redeployed during the run; its figures mix several versions ({answers_of_version} answers)."
         )
     if cached := sum(t.cached for t in timings):
         lines.append(
-            f"{run}: {cached:,} of {len(timings):,} replies came from a cache, not from the system."
+            f"{run_name}: {cached:,} of {len(timings):,} replies came from a cache, not from the system."
         )
     return lines
 
 
-def _by_modality(told: Sequence[Asked]) -> str | None:
+def _by_modality(questions: Sequence[Question]) -> str | None:
     """How often gold was found for text and for image questions; None unless images find it less than half as often."""
-    kinds = [
-        [o.found in FOUND_SOME for o in told if bool(o.sample.images) is image]
+    has_gold_by_modality = [
+        [
+            question.retrieval in ANSWERABLE
+            for question in questions
+            if bool(question.sample.images) is image
+        ]
         for image in (False, True)
     ]
-    if not all(kinds) or 2 * np.mean(kinds[1]) >= np.mean(kinds[0]) or np.mean(kinds[0]) < 0.5:
+    if (
+        not all(has_gold_by_modality)
+        or 2 * np.mean(has_gold_by_modality[1]) >= np.mean(has_gold_by_modality[0])
+        or np.mean(has_gold_by_modality[0]) < 0.5
+    ):
         return None
-    text, image = (f"{sum(k):,} of {len(k):,}" for k in kinds)
+    text, image = (f"{sum(flags):,} of {len(flags):,}" for flags in has_gold_by_modality)
     return f"{text} text questions and for {image} with an image"
 
 
@@ -492,34 +527,47 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
     """
     data: ReportData = load(runs, release, needs_release=True)
     head = headline(data.runs)
-    every = [one for run in data.runs for one in asked_of(run, data.samples)]
-    asked = [
-        o
-        for o in every
-        if (o.condition, o.recipe) == (head.condition, head.recipes[Scenario(o.scenario)])
+    all_questions = [question for run in data.runs for question in questions_of(run, data.samples)]
+    counted = [
+        question
+        for question in all_questions
+        if (question.condition, question.recipe)
+        == (head.condition, head.recipes[Scenario(question.scenario)])
     ]
     groups = {
-        "Scenario": [one.scenario for one in asked],
-        "Query modality": ["text+image" if one.sample.images else "text" for one in asked],
-        "Source": [one.sample.source for one in asked],
-        "Topic": [one.sample.topic for one in asked],
+        "Scenario": [question.scenario for question in counted],
+        "Query modality": [
+            "text+image" if question.sample.images else "text" for question in counted
+        ],
+        "Source": [question.sample.source for question in counted],
+        "Topic": [question.sample.topic for question in counted],
     }
-    tables = [faults_table(asked)]
+    tables = [faults_table(counted)]
     for title, values in groups.items():
         if title == "Scenario" or len(set(values)) > 1:
-            tables.append(retrieval_table(asked, title, dict(enumerate(values))))
-    tables[0] = replace(tables[0], notes=(*diagnosis(asked), *tables[0].notes))
+            tables.append(retrieval_table(counted, title, dict(enumerate(values))))
+    tables[0] = replace(tables[0], notes=(*diagnosis(counted), *tables[0].notes))
     if (whole := whole_system_table(data, head)) is not None:
         tables = [whole, *tables]
-    tables[0] = replace(tables[0], notes=(*_counted(head, every, asked), *tables[0].notes))
-    return [*tables, latency_table(every)]
+    tables[0] = replace(
+        tables[0], notes=(*_notes_on_counting(head, all_questions, counted), *tables[0].notes)
+    )
+    return [*tables, latency_table(all_questions)]
 
 
-def _counted(head: Headline, every: Sequence[Asked], asked: Sequence[Asked]) -> Iterator[str]:
+def _notes_on_counting(
+    head: Headline, all_questions: Sequence[Question], counted: Sequence[Question]
+) -> Iterator[str]:
     """The recipes and the prompt that all rates count, and what they leave out."""
     yield head._replace(repeats=1).note()
     if head.repeats > 1:
         yield "Each repeat of a question counts, so intervals are too narrow: repeats are not independent."
-    kept, whole = (Counter(one.run for one in of) for of in (asked, every))
-    if out := [f"{n - kept[run]:,} of {n:,} of {run}" for run, n in whole.items() if kept[run] < n]:
-        yield f"Left out, because asked by other recipes or under other prompts: {', '.join(out)}."
+    counts_kept, counts_of_all = (
+        Counter(question.run for question in questions) for questions in (counted, all_questions)
+    )
+    if shares_left_out := [
+        f"{n - counts_kept[run]:,} of {n:,} of {run}"
+        for run, n in counts_of_all.items()
+        if counts_kept[run] < n
+    ]:
+        yield f"Left out, because asked by other recipes or under other prompts: {', '.join(shares_left_out)}."

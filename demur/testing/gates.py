@@ -54,7 +54,7 @@ class SimulatedGate:
         self.id = f"simulated:{options.pop('name', 'gate')}"
         self.note = "a simulated gate: a table of labels, no model"
         self.draw = 0
-        known = {
+        defaults = {
             "strength": 0.3,
             "reading": 0.9,
             "leak": 0.1,
@@ -66,13 +66,13 @@ class SimulatedGate:
             "latency": 0.0,
             "seed": 0.0,
         }
-        if unknown := set(options) - set(known):
+        if unknown := set(options) - set(defaults):
             raise UsageError(
                 f"unknown option(s) {', '.join(sorted(unknown))}",
                 item=self.id,
-                cure=", ".join(known),
+                cure=", ".join(defaults),
             )
-        self._set = {k: float(options.get(k, v)) for k, v in known.items()}
+        self._set = {k: float(options.get(k, v)) for k, v in defaults.items()}
         self.id += "".join(f",{k}={v:g}" for k, v in self._set.items() if k != "latency")
         self._pool = {s.id: s for s in context.pool}
 
@@ -82,10 +82,10 @@ class SimulatedGate:
 
     def knows(self, sample: str) -> bool:
         """Whether it is right about a question without evidence, apart from luck."""
-        seed, own = self._set["seed"], self._set["own"]
-        who = self.id.partition(",")[0]
-        alone = _chance(seed, "alone", who, sample) < own
-        hardness = _chance(seed, "own", who, sample) if alone else _chance(seed, "hard", sample)
+        seed, own_share = self._set["seed"], self._set["own"]
+        name = self.id.partition(",")[0]
+        is_own = _chance(seed, "alone", name, sample) < own_share
+        hardness = _chance(seed, "own", name, sample) if is_own else _chance(seed, "hard", sample)
         return hardness < self._set["strength"]
 
     async def answer(self, ask: Ask) -> Response:
@@ -93,25 +93,25 @@ class SimulatedGate:
         if self._set["latency"]:
             await asyncio.sleep(self._set["latency"])
         sample = self._pool[ask.sample]
-        who, seed = self.id.partition(",")[0], self._set["seed"]
-        shown = [e.id for e in ask.evidence]
-        place = (seed, who, sample.id, *shown)
-        if _chance(*place, "fails", self.draw) < self._set["fails"]:
+        name, seed = self.id.partition(",")[0], self._set["seed"]
+        evidence_ids = [e.id for e in ask.evidence]
+        seeds = (seed, name, sample.id, *evidence_ids)
+        if _chance(*seeds, "fails", self.draw) < self._set["fails"]:
             return Response(error="simulated: no answer within the deadline")
-        if _chance(*place, "garbage", self.draw) < self._set["garbage"]:
+        if _chance(*seeds, "garbage", self.draw) < self._set["garbage"]:
             return Response(text="<think>", served_by=self.id)
         gold = {e.id for e in sample.gold}
-        if not shown:
-            right = self.knows(sample.id)
-            if _chance(*place, "noise", self.draw) < self._set["noise"]:
-                right = _chance(*place, "luck", self.draw) < 0.5
-        elif gold & set(shown):
-            right = self.knows(sample.id) or _chance(*place, "reading") < self._set["reading"]
+        if not evidence_ids:
+            is_right = self.knows(sample.id)
+            if _chance(*seeds, "noise", self.draw) < self._set["noise"]:
+                is_right = _chance(*seeds, "luck", self.draw) < 0.5
+        elif gold & set(evidence_ids):
+            is_right = self.knows(sample.id) or _chance(*seeds, "reading") < self._set["reading"]
         else:
-            right = self.knows(sample.id) or _chance(*place, "leak") < self._set["leak"]
-        if right:
+            is_right = self.knows(sample.id) or _chance(*seeds, "leak") < self._set["leak"]
+        if is_right:
             return Response(text=sample.answers.display_form, served_by=self.id)
-        text = DECLINES if _chance(*place, "declines") < self._set["declines"] else WRONG
+        text = DECLINES if _chance(*seeds, "declines") < self._set["declines"] else WRONG
         return Response(text=text, served_by=self.id)
 
     async def close(self) -> None:

@@ -54,9 +54,9 @@ from demur.release.corpora import Corpora
 from demur.reports.agree import agreement_of
 from demur.reports.annotate import draw_items, open_task, take, take_labels, write_sheet
 from demur.reports.data import load
-from demur.reports.gate import decided, limits
+from demur.reports.gate import gate_of_runs, limits
 from demur.reports.html import page
-from demur.reports.rag import asked_of
+from demur.reports.rag import questions_of
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
@@ -152,8 +152,8 @@ def _regrade(folder: Path) -> None:
     judge_beside(run, Release.open(folder / "release"), open_judge("local"), "again")
     data = load([run], folder / "release", verdicts="again")
     shutil.rmtree(run / "verdicts")
-    asked_of(data.runs[0], data.samples)
-    decided(data.runs[0], limits(["oracle=0.9"], "min", "accuracy"))
+    questions_of(data.runs[0], data.samples)
+    gate_of_runs(data.runs[0], limits(["oracle=0.9"], "min", "accuracy"))
 
 
 def _corpora(folder: Path) -> None:

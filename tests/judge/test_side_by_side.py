@@ -334,15 +334,17 @@ def test_a_labelling_task_of_another_judge_code_is_refused(asked, tmp_path):
 
 def test_a_bias_has_an_interval_of_some_width():
     """Three answers graded alike on either side gave 0.0 [0.0, 0.0] once."""
-    from demur.reports.judges import Compared, Judged, biases
+    from demur.reports.judges import JudgeComparison, JudgedAnswer, biases
 
     def bias(early, late):
         answers = [
-            Judged("s", "", 9, place, {"a": mine, "b": "correct"})
+            JudgedAnswer("s", "", 9, place, {"a": mine, "b": "correct"})
             for place, said in ((0.1, early), (0.9, late))
             for mine in said
         ]
-        return biases(Compared(("a", "b"), answers, {}, {}, {}, "other judges"), "a")["position"]
+        return biases(JudgeComparison(("a", "b"), answers, {}, {}, {}, "other judges"), "a")[
+            "position"
+        ]
 
     alike = bias(["correct"] * 3, ["correct"] * 3)
     assert (alike.value, alike.n, alike.others) == (0, 3, 3)

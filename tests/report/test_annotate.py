@@ -12,7 +12,7 @@ import pytest
 
 from demur.cli import main
 from demur.core.errors import BadInput, UsageError
-from demur.reports.annotate import balance, draw_items, take_labels, write_sheet
+from demur.reports.annotate import count_by_system, draw_items, take_labels, write_sheet
 from demur.reports.data import ReportData, load
 
 
@@ -36,8 +36,11 @@ def filled(sheet: Path, label: object, delimiter: str = ",") -> None:
 
 def test_as_many_of_each_scenario_the_same_every_time_and_shuffled(data: ReportData) -> None:
     items = draw_items(data, 41)
-    assert {n for scenarios in balance(items).values() for n in scenarios.values()} == {10, 11}
-    assert all(sum(scenarios.values()) == 41 for scenarios in balance(items).values())
+    assert {n for scenarios in count_by_system(items).values() for n in scenarios.values()} == {
+        10,
+        11,
+    }
+    assert all(sum(scenarios.values()) == 41 for scenarios in count_by_system(items).values())
     assert (
         [i.id for i in items]
         == [i.id for i in draw_items(data, 41)]

@@ -19,7 +19,7 @@ from demur.reports.data import ReportData, Run
 from demur.reports.judged import judge_line, notes_under
 from demur.reports.labels import HumanLabel
 from demur.reports.paper_tables import table4
-from demur.reports.tables import Column, print_table, shown
+from demur.reports.tables import Column, cell_text, print_table
 from demur.reports.terminal import first_tables, print_data, summarised
 
 LETTERS = {"c": Outcome.CORRECT, "d": Outcome.DEFLECTED, "i": Outcome.INCORRECT}
@@ -171,9 +171,9 @@ def test_whole_per_cents_do_not_hide_the_rare() -> None:
     column = Column("x", decimals=0)
     one = run("mine", rows("i" + "c" * 299)).rows
     cell = labelled_rates(run("mine"), one, one.graded)[0]
-    assert shown(cell.hallucination.model_copy(update={"corrected": None}), column) == "<1"
-    assert shown(cell.accuracy.model_copy(update={"corrected": None}), column) == ">99"
-    assert shown(cell.deflection, column) == "0"
+    assert cell_text(cell.hallucination.model_copy(update={"corrected": None}), column) == "<1"
+    assert cell_text(cell.accuracy.model_copy(update={"corrected": None}), column) == ">99"
+    assert cell_text(cell.deflection, column) == "0"
 
 
 def test_unjudged_and_failed_are_told_only_where_there_are_any(data: ReportData) -> None:

@@ -24,15 +24,15 @@ from demur.reports.gate import (
     SAME,
     Limit,
     Reading,
-    _needed,
+    _questions_needed,
+    aspects_that_differ,
     decide,
-    decided,
-    differences,
     gate,
+    gate_of_runs,
     limits,
     limits_of,
     plan,
-    tightest,
+    tightest_limits,
 )
 from demur.reports.labels import HumanLabel
 
@@ -98,7 +98,7 @@ def test_a_sweep_in_the_run_is_no_part_of_the_gate(demo):
         mine.rows.is_in("scenario", ["realistic"]).sum()
         > cell.n + cell.accuracy.unjudged + cell.accuracy.failed
     )
-    found = decided(mine, [Limit("min", "accuracy", Scenario.REALISTIC, 0.5)])
+    found = gate_of_runs(mine, [Limit("min", "accuracy", Scenario.REALISTIC, 0.5)])
     assert f"n = {cell.n:,}" in found.checks[0].why
 
 
@@ -149,8 +149,8 @@ def of(hits: int, n: int, **counts) -> Reading:
 def test_every_thing_that_must_be_the_same_is_looked_at(key):
     one, other = ({name: name for name in SAME} | {key: value} for value in ("a", "b"))
     runs = [Run("r", Path("r"), manifest, ()) for manifest in (one, other, one)]
-    assert differences(runs[0], runs[1]) == [key]
-    assert differences(runs[0], runs[2]) == []
+    assert aspects_that_differ(runs[0], runs[1]) == [key]
+    assert aspects_that_differ(runs[0], runs[2]) == []
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_as_many_questions_as_are_told_would_decide(rate, spread):
         if spread is None
         else np.random.default_rng(0).normal([[0.0], [0.0]], [[spread], [0.0]], (2, DRAWS))
     )
-    needed = _needed(rate, limit, 0.95, shift)
+    needed = _questions_needed(rate, limit, 0.95, shift)
     if spread is None:
         assert decide(limit, of(round(rate * needed), needed)).state == (
             "pass" if rate < 0.15 else "fail"
@@ -204,8 +204,8 @@ def test_as_many_questions_as_are_told_would_decide(rate, spread):
         fewer = int(needed * 0.8) or 1
         assert decide(limit, of(round(rate * fewer), fewer)).state == "undecided"
     else:
-        assert needed >= _needed(rate, limit, 0.95)
-    assert _needed(0.15, limit, 0.95, shift) is None
+        assert needed >= _questions_needed(rate, limit, 0.95)
+    assert _questions_needed(0.15, limit, 0.95, shift) is None
 
 
 def sampled(
@@ -257,11 +257,15 @@ def test_a_gate_on_an_unchanged_system_is_red_no_more_often_than_it_says():
         Limit("min", "accuracy", Scenario.FULL, 0.7),
         Limit("max", "hallucination", Scenario.GOLD_REMOVED, 0.2),
     ]
-    gates = [decided(sampled(seed), asked, sampled(1000 + seed, name="main")) for seed in range(50)]
+    gates = [
+        gate_of_runs(sampled(seed), asked, sampled(1000 + seed, name="main")) for seed in range(50)
+    ]
     assert {len(g.checks) for g in gates} == {3}
     assert sum(g.exit_code == 1 for g in gates) <= BY_CHANCE * len(gates)
     assert {c.state for g in gates for c in g.checks[:2]} >= {"undecided"}
-    worse = [decided(sampled(seed, rates=(0.35, 0.6)), asked, sampled(1000)) for seed in range(5)]
+    worse = [
+        gate_of_runs(sampled(seed, rates=(0.35, 0.6)), asked, sampled(1000)) for seed in range(5)
+    ]
     assert [g.exit_code for g in worse] == [1] * 5  # and it is no gate that is never red
 
 
@@ -283,7 +287,7 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
         ]
         return Run(run.name, Path(run.name), {}, rows)
 
-    gate = decided(less(sampled(3), 0, mine), (), less(sampled(3, name="main"), 30, theirs))
+    gate = gate_of_runs(less(sampled(3), 0, mine), (), less(sampled(3, name="main"), 30, theirs))
     (check,) = gate.checks
     assert check.state == state
     assert f"Left out: {mine + theirs} pairs not graded in one or both" in check.why
@@ -323,7 +327,7 @@ def judged(
 
 
 def check_of(run: Run, share: float, rate: str = "accuracy"):
-    (check,) = decided(run, [Limit("min", rate, Scenario.ORACLE, share)]).checks
+    (check,) = gate_of_runs(run, [Limit("min", rate, Scenario.ORACLE, share)]).checks
     return check
 
 
@@ -378,10 +382,10 @@ def test_a_run_does_not_pass_by_failing_on_what_is_hard():
 def test_joint_success_is_limited_over_all_scenarios():
     run = sampled(1, rates=(0.95, 0.05), repeats=1)
     for share, state in ((0.5, "pass"), (0.999, "fail")):
-        (check,) = decided(run, [Limit("min", "joint", None, share)]).checks
+        (check,) = gate_of_runs(run, [Limit("min", "joint", None, share)]).checks
         assert check.state == state
     with pytest.raises(UsageError):
-        decided(judged(0, 10), [Limit("min", "joint", None, 0.5)])
+        gate_of_runs(judged(0, 10), [Limit("min", "joint", None, 0.5)])
 
 
 # --- before anything is asked ---------------------------------------------------------------------
@@ -416,7 +420,7 @@ def test_a_plan_refuses_what_will_not_be_asked():
 
 
 def test_the_tightest_limits_can_be_decided_and_tighter_ones_cannot():
-    for limit in tightest(40, "local"):
+    for limit in tightest_limits(40, "local"):
         tighter = limit.value + (0.01 if limit.side == "min" else -0.01)
         mine = limit._replace(scenario=Scenario.EMPTY)
         if limit.rate == "accuracy":

@@ -10,7 +10,7 @@ from strategies import evidence, sample
 
 import demur
 from demur.core.records import Response, Role
-from demur.reports.rag import DOCUMENT, cited_of, matched, rag_tables
+from demur.reports.rag import DOCUMENT, citation_of, match_of, rag_tables
 
 CITIES = ("Tromsø", "Bergen", "Oslo", "Bodø", "Molde", "Hamar")
 
@@ -111,8 +111,8 @@ def test_what_is_gold_and_what_is_only_of_its_document() -> None:
         ("book.md#p1", ""): "document",
         ("elsewhere.md", ""): "",
     }
-    found = {case: matched(*case, question, corpus) for case in cases}
+    found = {case: match_of(*case, question, corpus) for case in cases}
     assert found == cases
     cites = {"book.md#2": "gold", "book.md": "document", "book.md#3": "distractor", "x": "unknown"}
     for name, what in cites.items():
-        assert cited_of(Response(text="a", citations=(name,)), question, corpus) == what
+        assert citation_of(Response(text="a", citations=(name,)), question, corpus) == what

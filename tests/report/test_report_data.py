@@ -145,7 +145,7 @@ def test_human_labels_are_read_and_checked(run: Path) -> None:
 
 def test_what_no_reply_told_is_not_a_zero(run: Path, tmp_path: Path) -> None:
     """Tokens that nobody counted, and caches of which nothing is known, are told as such."""
-    told = html._used(read_run(run).usage)
+    told = html._usage_sentence(read_run(run).usage)
     assert "tokens." in told
     assert "cache" not in told
     silent = shutil.copytree(run, tmp_path / "silent")
@@ -162,6 +162,6 @@ def test_what_no_reply_told_is_not_a_zero(run: Path, tmp_path: Path) -> None:
     with timings_path(silent).open("w") as handle:
         for n, ask in enumerate(asks):
             handle.write(Timing(ask=ask, latency_s=1.0, cached=n == 0).model_dump_json() + "\n")
-    assert html._used(read_run(silent).usage) == (
+    assert html._usage_sentence(read_run(silent).usage) == (
         f"{len(lines):,} responses (1 of 4 timed ones from a cache); none reports its tokens."
     )

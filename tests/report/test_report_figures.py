@@ -15,7 +15,7 @@ from demur.judge.measures.rates import Rates
 from demur.reports import figures as f
 from demur.reports import svg
 from demur.reports.cells import SweepPoint
-from demur.reports.paper_figures import _against
+from demur.reports.paper_figures import _sweep_panels
 from demur.reports.svg import OUTCOMES
 
 NASTY = '</svg><script>alert("1")</script>&<x y="'
@@ -223,7 +223,7 @@ def test_a_line_breaks_off_where_nothing_was_graded() -> None:
 
     data = SimpleNamespace(runs=[SimpleNamespace(name="a")])
     whole, broken = (
-        _against(
+        _sweep_panels(
             {"a": {0: point(0.2), 1: point(middle), 2: point(0.4)}}, data, "distractors shown"
         )[0].body  # type: ignore[arg-type]
         for middle in (0.3, None)

@@ -26,7 +26,7 @@ def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(
     data: ReportData, text: str
 ) -> None:
     rows = [run.rows for run in data.runs]
-    assert data.shown is None
+    assert data.samples_shown is None
     few = drawn_samples(rows, 300)
     more = drawn_samples(rows, 600)
     assert few is not None
@@ -35,8 +35,10 @@ def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(
     assert drawn_samples([*reversed(rows)], 300) == few
     cut = replace(
         data,
-        shown=few,
-        runs=tuple(read_run(run.path, run.name, rows=run.rows, shown=few) for run in data.runs),
+        samples_shown=few,
+        runs=tuple(
+            read_run(run.path, run.name, rows=run.rows, samples_shown=few) for run in data.runs
+        ),
     )
     assert {c.sample for run in cut.runs for c in run.contexts.values()} == few
     head = headline(cut.runs)
@@ -57,7 +59,7 @@ def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(
 
 
 def _lost(data: ReportData) -> tuple[compare.Changed, ...]:
-    return compare.compare(data.runs[0], data.runs[1], most=12).lost
+    return compare.compare(data.runs[0], data.runs[1], most_items=12).lost
 
 
 def test_one_sample_is_shown_even_if_it_alone_is_too_large(data: ReportData) -> None:
@@ -85,7 +87,7 @@ def test_rows_are_columns_that_read_like_records(demo: Demo) -> None:
 
 def test_the_worst_items_are_the_first_of_all(data: ReportData) -> None:
     every = compare.compare(*data.runs[:2])
-    few = compare.compare(*data.runs[:2], most=3)
+    few = compare.compare(*data.runs[:2], most_items=3)
     assert few.lost == every.lost[:3]
     assert few.gained == every.gained[:3]
     assert (few.lost_in_all, few.gained_in_all) == (len(every.lost), len(every.gained))
@@ -148,9 +150,9 @@ def test_a_run_that_is_too_large_is_cut_as_it_is_read(
 ) -> None:
     rows = [row(i, 0, Outcome.CORRECT) for i in range(60)]
     write_run(tmp_path / "many", rows)
-    assert load([tmp_path / "many"]).shown is None
+    assert load([tmp_path / "many"]).samples_shown is None
     monkeypatch.setattr("demur.reports.data.MOST_ITEMS", 20)
     found = load([tmp_path / "many"])
-    assert found.shown is not None
-    assert len(found.shown) == 20
+    assert found.samples_shown is not None
+    assert len(found.samples_shown) == 20
     assert main_cells(found, headline(found.runs))["many", Scenario.ORACLE].n == 60

@@ -19,7 +19,7 @@ from demur.reports.behaviour import behaviour_table, risk_panels, risk_table
 from demur.reports.data import ReportData, Run
 from demur.reports.labels import HumanLabel
 from demur.reports.release import caveats, funnel_table, recall_table
-from demur.reports.tables import Table, shown
+from demur.reports.tables import Table, cell_text
 from demur.reports.terminal import print_data, results_table, summarised
 
 LETTERS = {"c": Outcome.CORRECT, "d": Outcome.DEFLECTED, "i": Outcome.INCORRECT}
@@ -64,7 +64,7 @@ def run(name: str, found: list[Row], **manifest: object) -> Run:
 
 def column(table: Table, title: str, group: str = "") -> list[str]:
     place = next(i for i, c in enumerate(table.columns) if (c.title, c.group) == (title, group))
-    return [shown(row[place], table.columns[place]) for row in table.rows]
+    return [cell_text(row[place], table.columns[place]) for row in table.rows]
 
 
 # --- cells ---------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_a_sweep_beyond_what_samples_have_is_no_point() -> None:
     data = ReportData((run("a", found),))
     head = cells.headline(data.runs)
     points = cells.sweep_cells(data, head)["a"]
-    assert {k: (p.cell.n, p.shown, p.of, p.partial) for k, p in points.items()} == {
+    assert {k: (p.cell.n, p.items_shown, p.items_in_all, p.partial) for k, p in points.items()} == {
         0: (10, 10, 10, False),
         1: (10, 10, 10, False),
         2: (6, 6, 10, True),
@@ -547,7 +547,7 @@ def test_right_behaviour_keeps_the_two_ways_of_being_wrong_apart() -> None:
     data = ReportData((run("a", found),))
     table = behaviour_table(data, cells.headline(data.runs))
     told = {
-        c.title: shown(v, replace(c, interval=False))
+        c.title: cell_text(v, replace(c, interval=False))
         for c, v in zip(table.columns, table.rows[0], strict=True)
     }
     assert told == {
@@ -825,7 +825,7 @@ def test_every_form_of_a_table_has_the_same_figures() -> None:
     a, b = drawn("a", 1), drawn("b", 51)
     for table in (*every_table(a, b), compare_tables.table(compare.compare(a, b))):
         said = [
-            [shown(cell, c) for cell, c in zip(row, table.columns, strict=True)]
+            [cell_text(cell, c) for cell, c in zip(row, table.columns, strict=True)]
             for row in table.rows
         ]
         if not said:

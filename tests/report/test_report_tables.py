@@ -20,9 +20,9 @@ from demur.reports.tables import (
     Column,
     Count,
     Table,
+    cell_text,
     plain,
     print_table,
-    shown,
     signed,
     spans,
     texts,
@@ -93,7 +93,7 @@ def test_a_table_that_cannot_be_filled_says_what_would_fill_it(form: str) -> Non
 
 def test_an_undefined_rate_is_a_dash_and_an_empty_field_never_zero() -> None:
     table = Table("t", "c", (Column("Acc"),), ((rate(None, 0, failed=4),),))
-    assert shown(rate(None, 0), Column("Acc")) == "–"
+    assert cell_text(rate(None, 0), Column("Acc")) == "–"
     assert table.render("csv").splitlines()[1] == ",,,0,4"
 
 
@@ -116,7 +116,7 @@ def test_items_and_their_draws_are_both_told() -> None:
 
 
 def test_each_rate_is_rounded_on_its_own() -> None:
-    thirds = [shown(rate(1 / 3), Column("x")) for _ in range(3)]
+    thirds = [cell_text(rate(1 / 3), Column("x")) for _ in range(3)]
     assert thirds == ["33.3"] * 3  # 99.9 in all; nothing is forced to 100
 
 

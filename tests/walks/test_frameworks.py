@@ -17,7 +17,7 @@ from report_factory import make_release
 from demur.cli import main
 from demur.core.records import Outcome
 from demur.reports.data import load
-from demur.reports.rag import asked_of
+from demur.reports.rag import questions_of
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
@@ -34,13 +34,13 @@ def world(tmp_path_factory):
 def seen(run, release):
     """(scenario, result, what was retrieved, whether it declines) of each question of a run; nothing failed."""
     data = load([run], release)
-    asked = asked_of(data.runs[0], data.samples)
+    asked = questions_of(data.runs[0], data.samples)
     assert {a.result for a in asked} <= set(Outcome), {a.response.error for a in asked}
     return [
         (
             a.scenario,
             a.result,
-            a.found,
+            a.retrieval,
             not a.response.text or a.response.text.startswith("I cannot answer"),
         )
         for a in asked

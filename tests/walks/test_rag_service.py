@@ -15,7 +15,7 @@ from report_factory import make_release
 from demur.cli import main
 from demur.core.records import Response
 from demur.release import Release
-from demur.reports.rag import FOUND, Asked, diagnosis, faults_table, rag_tables
+from demur.reports.rag import RETRIEVALS, Question, diagnosis, faults_table, rag_tables
 from demur.reports.tables import to_records
 
 MAPPING = """
@@ -360,8 +360,8 @@ def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):
     halves = [[s for s in samples if bool(s.images) is image][:8] for image in (False, True)]
     results = ("correct", "unjudged", "unjudged", "failed") * 2
     asked = [
-        Asked("mine", "full", s, found, result, "", Response(), "", "full", None)
-        for half, found in zip(halves, FOUND, strict=False)
+        Question("mine", "full", s, found, result, "", Response(), "", "full", None)
+        for half, found in zip(halves, RETRIEVALS, strict=False)
         for s, result in zip(half, results, strict=True)
     ]
     [row] = to_records(faults_table(asked))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from demur.cli._arguments import budget_of, job, positive, share
+from demur.cli._arguments import add_shared, budget_of, job, positive
 from demur.cli._output import note, print_json, print_tables, say
 from demur.core.text import command
 
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="reference steps of samples, by id, to judge their chains against",
     )
-    share(why, "--release", release="release of the run (default: the one beside it)")
+    add_shared(why, "--release", release="release of the run (default: the one beside it)")
     why.add_argument(
         "-o",
         "--out",
@@ -115,7 +115,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     meta.add_argument(
         "-n", "--n", type=positive, default=300, help="decisions to draw (default: %(default)s)"
     )
-    share(meta, "--seed")
+    add_shared(meta, "--seed")
     for made, what in (
         (meta, "the task"),
         (draft, "the items"),
@@ -127,17 +127,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "-o", "--out", type=Path, required=True, metavar="DIR", help=f"folder for {what}"
         )
     for made in (why, draft, meta):
-        share(made, "--ledger")
+        add_shared(made, "--ledger")
         made.add_argument(
             "--prompts",
             type=Path,
             metavar="DIR",
             help="your own prompts (why.md, rubric.md ...) in place of demur's",
         )
-        share(made, "--concurrency", "--budget", "--prices")
-    share(why, "--form")
+        add_shared(made, "--concurrency", "--budget", "--prices")
+    add_shared(why, "--form")
     for made in (why, draft, take, quality):
-        share(made, "--json")
+        add_shared(made, "--json")
 
 
 def arranged(words: Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import TRUST, Parser, budget_of, job, json_object, positive, share
+from demur.cli._arguments import TRUST, Parser, add_shared, budget_of, job, json_object, positive
 from demur.cli._output import note, print_json, print_tables, say
 from demur.core.text import command
 from demur.core.untrusted import trusting
@@ -27,7 +27,7 @@ Configure = Callable[[argparse.ArgumentParser, "Suite[Any, Any]"], None]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the jobs; ``demur suite JOB NAME --help`` explains what a suite adds to one."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
-    share(job(jobs, "list", "list the suites"), "--json")
+    add_shared(job(jobs, "list", "list the suites"), "--json")
     for name, (does, _, _) in JOBS.items():
         made = job(
             jobs,
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     fill(parser, chosen)
-    share(parser, *TRUST)
+    add_shared(parser, *TRUST)
     asked = parser.parse_args(args.rest)
     with trusting(code=asked.trust_code, hosts=asked.trust_hosts):
         return work(chosen, asked)
@@ -77,11 +77,11 @@ def _items(parser: argparse.ArgumentParser) -> None:
 
 
 def _skip_bad(parser: argparse.ArgumentParser) -> None:
-    share(parser, "--skip-bad", skip_bad="leave out bad items, and count them")
+    add_shared(parser, "--skip-bad", skip_bad="leave out bad items, and count them")
 
 
 def _form(parser: argparse.ArgumentParser) -> None:
-    share(parser, "--form", "--json", json="print everything as JSON")
+    add_shared(parser, "--form", "--json", json="print everything as JSON")
     parser.add_argument(
         "--tables", type=Path, metavar="DIR", help="also write every table in every format there"
     )
@@ -133,7 +133,7 @@ def _fill_build(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> Non
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder for the items"
     )
-    share(parser, "--seed")
+    add_shared(parser, "--seed")
     _options(parser, chosen.build_options)
 
 
@@ -206,7 +206,7 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="ask only about the first N items"
     )
-    share(parser, "--concurrency", "--fresh", fresh="ask everything again, and pay again")
+    add_shared(parser, "--concurrency", "--fresh", fresh="ask everything again, and pay again")
     parser.add_argument(
         "--prompt",
         type=Path,
@@ -217,7 +217,7 @@ def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     model.add_argument("--temperature", type=_temperature, help="sampling temperature")
     model.add_argument("--max-tokens", type=positive, help="maximum length of a reply, in tokens")
     model.add_argument("--extra", type=json_object, metavar="JSON", help="more body fields")
-    share(parser.add_argument_group("money"), "--budget", "--prices")
+    add_shared(parser.add_argument_group("money"), "--budget", "--prices")
     _options(parser, chosen.options)
     _form(parser)
 
@@ -356,7 +356,7 @@ def _fill_export(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> No
         metavar="PATH",
         help="run folders or outputs, where the export needs them",
     )
-    share(parser, "--seed")
+    add_shared(parser, "--seed")
     _options(parser, chosen.export_options)
 
 
