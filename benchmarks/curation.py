@@ -421,7 +421,10 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
         lambda i, p: sizes[i, p.stage, p.distractor],
         sum(map(len, truth.values())),
     )
-    asked_now = {"exhaustive": sum(full.asked.values()), "lazy": sum(lazy.asked.values())}
+    asked_now = {
+        "exhaustive": sum(full.questions_to_gate.values()),
+        "lazy": sum(lazy.questions_to_gate.values()),
+    }
     return found, full.release.sha256 == lazy.release.sha256, asked_now
 
 

@@ -50,7 +50,7 @@ class Built(NamedTuple):
     release: Release
     funnel: list[FunnelStep]
     recall: list[dict[str, Any]]
-    asked: dict[str, int]
+    questions_to_gate: dict[str, int]
     """gate -> questions that this run asked it (those answered before are not asked again)."""
     used: int
     """Verdicts that the release is based on, of this run and of earlier ones."""
@@ -137,17 +137,17 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
         decision_line(samples[i], states[i], decisions[i], ctx.runner) for i in sorted(decisions)
     )
     write_records(ctx.out / "build" / DECISIONS, lines)
-    kept = _kept(recipe, samples, decisions, ctx.runner.errors)
+    kept_samples = _finish_kept_samples(recipe, samples, decisions, ctx.runner.errors)
 
     steps.stage("ask kept samples again")
-    retest = await _retest(ctx, kept, gates)
+    retest = await _retest(ctx, kept_samples, gates)
 
     steps.stage("freeze and verify the release")
     topics = await drifts(
         recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer
     )
     facts = await asyncio.to_thread(
-        about, recipe, ctx, states, decisions, kept, choices, retest, topics
+        about, recipe, ctx, states, decisions, kept_samples, choices, retest, topics
     )
     steps_taken, recall = (
         list(funnel(pool, decisions)),
@@ -157,20 +157,20 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
         ctx.out / "release",
         name=recipe.name,
         version=recipe.version,
-        samples=kept,
+        samples=kept_samples,
         read_image=ctx.read,
         drops=all_drops(mining_drops, decisions, pool.left_out),
         funnel=steps_taken,
         recall=recall,
         about=facts,
-        gates=[v for s in kept for v in verdicts(s, states[s.id], ctx.runner)],
+        gates=[v for s in kept_samples for v in verdicts(s, states[s.id], ctx.runner)],
     )
     runner = ctx.runner
     return Built(
         open_sound(ctx.out / "release"),
         steps_taken,
         recall,
-        dict(runner.asked),
+        dict(runner.questions_to_gate),
         used=sum(
             label is not Label.SKIPPED
             for state in states.values()
@@ -224,8 +224,8 @@ async def _stage_three(
     """Ask whether a gate can answer with each distractor alone."""
     for id, sample in mined.items():
         states[id].distractors = [e.id for e in sample.negatives]
-        for shown in states[id].distractors:
-            _note_skipped(ctx, sample, states[id], GateQuery("", Stage.DISTRACTOR, shown))
+        for distractor in states[id].distractors:
+            _note_skipped(ctx, sample, states[id], GateQuery("", Stage.DISTRACTOR, distractor))
     await ask_gates(ctx, samples, states, frozenset(Stage), hurry=hurry)
 
 
@@ -241,53 +241,55 @@ def _note_skipped(
             state.tell(query, Label.SKIPPED)
 
 
-def _kept(
+def _finish_kept_samples(
     recipe: BuildRecipe,
     samples: Mapping[str, Sample],
     decisions: Mapping[str, Decision],
     errors: Sequence[str],
 ) -> list[Sample]:
     """The kept samples with their surviving distractors."""
-    kept = [_finished(samples[i], decision) for i, decision in decisions.items() if decision.kept]
-    if not kept:
-        why = Counter(d.why for d in decisions.values()).most_common()
-        failed = "".join(
+    kept_samples = [
+        _finished(samples[i], decision) for i, decision in decisions.items() if decision.kept
+    ]
+    if not kept_samples:
+        reasons = Counter(d.why for d in decisions.values()).most_common()
+        failures = "".join(
             f"; {n:,} answers were errors: {reason}" for reason, n in commonest(errors).items()
         )
         raise UsageError(
-            f"the gates and rules drop all {len(decisions)} samples: {'; '.join(f'{w} ({n})' for w, n in why)}{failed}",
+            f"the gates and rules drop all {len(decisions)} samples: {'; '.join(f'{w} ({n})' for w, n in reasons)}{failures}",
             item=recipe.name,
             cure="mend the gates that fail, and run the same command again"
-            if failed
+            if failures
             else "lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
         )
-    return kept
+    return kept_samples
 
 
 async def _retest(
-    ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[GatingModel]
+    ctx: BuildContext, kept_samples: Sequence[Sample], gates: Sequence[GatingModel]
 ) -> dict[str, dict[str, int]]:
     """Ask the gates some kept samples again, without evidence, in an independent repeat.
 
     No gate was right the first time; a sample that one gets right now was kept by luck (3 to 5 % for the paper's gates,
     Table 4).
     """
-    drawn = sorted(kept, key=lambda s: (seed_of(ctx.recipe.seed, "retest", s.id), s.id))[
+    retested = sorted(kept_samples, key=lambda s: (seed_of(ctx.recipe.seed, "retest", s.id), s.id))[
         : ctx.recipe.retest
     ]
-    found = {g.name: Counter[str]() for g in gates if Stage.PARAMETRIC in g.stages}
+    counts_of_gate = {g.name: Counter[str]() for g in gates if Stage.PARAMETRIC in g.stages}
 
-    async def one(sample: Sample, gate: str) -> None:
+    async def ask_again(sample: Sample, gate: str) -> None:
         query = GateQuery(gate, Stage.PARAMETRIC)
         first, again = (
             await ctx.runner.label(sample, query),
             await ctx.runner.label(sample, query, RETESTED),
         )
         if again is not Label.SKIPPED:
-            found[gate].update({"asked": 1, "same": int(again is first), again.value: 1})
+            counts_of_gate[gate].update({"asked": 1, "same": int(again is first), again.value: 1})
 
-    await at_once([lambda s=s, g=g: one(s, g) for s in drawn for g in found])  # type: ignore[misc]
-    return {name: dict(sorted(counts.items())) for name, counts in found.items()}
+    await at_once([lambda s=s, g=g: ask_again(s, g) for s in retested for g in counts_of_gate])  # type: ignore[misc]
+    return {name: dict(sorted(counts.items())) for name, counts in counts_of_gate.items()}
 
 
 def _certain(decision: Decision | None) -> Decision:

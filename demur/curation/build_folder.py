@@ -45,14 +45,16 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
     Raises:
         ReleaseError: the build's files are not there.
     """
-    found = next((f for f in (folder, folder.resolve().parent) if state_of(f).is_file()), None)
-    if found is None:
+    build_folder = next(
+        (f for f in (folder, folder.resolve().parent) if state_of(f).is_file()), None
+    )
+    if build_folder is None:
         raise ReleaseError(
             "the files of its build are missing",
             item=folder,
             cure="name a folder that 'demur build' wrote, or the release in it; or build it from its recipe",
         )
-    stated = read_json(state_of(found))
+    stated = read_json(state_of(build_folder))
     try:
         recipe, base, skip_bad = (
             dict(stated["recipe"]),
@@ -61,9 +63,13 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ReleaseError(
-            f"not the recipe of a build: {error}", item=state_of(found), cure="build it again"
+            f"not the recipe of a build: {error}",
+            item=state_of(build_folder),
+            cure="build it again",
         ) from error
-    return FolderRecipe(parse_recipe(recipe, str(state_of(found))), base, skip_bad, found.resolve())
+    return FolderRecipe(
+        parse_recipe(recipe, str(state_of(build_folder))), base, skip_bad, build_folder.resolve()
+    )
 
 
 def trusted_recipe(folder: Path) -> FolderRecipe:
@@ -117,8 +123,10 @@ def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) ->
         UntrustedFile: the recipe of a folder names what only the user may choose; one in a file is the user's own.
     """
     if path.is_dir():
-        made = trusted_recipe(path)
-        return made._replace(skip_bad=skip_bad or made.skip_bad, work=out or made.work)
+        recipe_and_folder = trusted_recipe(path)
+        return recipe_and_folder._replace(
+            skip_bad=skip_bad or recipe_and_folder.skip_bad, work=out or recipe_and_folder.work
+        )
     recipe, base = load_recipe(path), path.resolve().parent
     return FolderRecipe(recipe, base, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
 

@@ -245,18 +245,18 @@ def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
     Raises:
         UsageError: no sample can have ``k_min`` candidates, or a retrieval mode does not exist.
     """
-    most = 0
+    most_candidates = 0
     for source, how in retrieval_by_source(recipe, pool).items():
-        own = (
+        own_negatives = (
             max((len(s.negatives) for s in pool.samples if s.source == source), default=0)
             if how.adopts
             else 0
         )
-        most = max(most, (how.wanted if how.mines else 0) + own)
+        most_candidates = max(most_candidates, (how.wanted if how.mines else 0) + own_negatives)
         modes_of(how)  # raises for a wrong mode
-    if most < recipe.rules.k_min:
+    if most_candidates < recipe.rules.k_min:
         raise UsageError(
-            f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most} candidates",
+            f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most_candidates} candidates",
             item=recipe.name,
             cure="lower rules.k_min, or raise retrieval.text, lexical and visual",
         )
@@ -276,15 +276,22 @@ async def ask_gates(
     async def ask(sample: str, query: GateQuery) -> Label:
         label = await runner.label(samples[sample], query)
         ctx.steps.count(
-            "questions to the gating models", sum(runner.asked.values()), 0, runner.so_far
+            "questions to the gating models",
+            sum(runner.questions_to_gate.values()),
+            0,
+            runner.so_far,
         )
         return label
 
-    def known(sample: str, query: GateQuery) -> Label | None:
-        return runner.known(samples[sample], query)
+    def known_label(sample: str, query: GateQuery) -> Label | None:
+        return runner.known_label(samples[sample], query)
 
     await ask_states(
-        states, ask, known=known, stages=stages, is_busy=runner.is_busy if hurry else None
+        states,
+        ask,
+        known_label=known_label,
+        stages=stages,
+        is_busy=runner.is_busy if hurry else None,
     )
 
 

@@ -84,10 +84,10 @@ def decision_line(
 ) -> DecisionLine:
     """The line of a sample."""
 
-    def skipped(stage: Stage, shown: str = "") -> dict[str, str]:
-        labels = state.of(stage, shown).items()
+    def skipped(stage: Stage, distractor: str = "") -> dict[str, str]:
+        labels = state.of(stage, distractor).items()
         return {
-            g: runner.answers[sample.id, GateQuery(g, stage, shown)].why
+            g: runner.answers[sample.id, GateQuery(g, stage, distractor)].why
             for g, label in labels
             if label is Label.SKIPPED
         }
@@ -102,7 +102,9 @@ def decision_line(
         stage=decision.stage,
         why=decision.why,
         skipped={
-            s.value: found for s in (Stage.PARAMETRIC, Stage.SOLVABLE) if (found := skipped(s))
+            s.value: reason_of_gate
+            for s in (Stage.PARAMETRIC, Stage.SOLVABLE)
+            if (reason_of_gate := skipped(s))
         },
         distractors=tuple(
             CandidateLine(
@@ -205,14 +207,14 @@ def funnel(pool: SampledPool, decisions: Mapping[str, Decision]) -> Iterator[Fun
         kept=chosen,
         dropped={k: v for k, v in gone_before.items() if v},
     )
-    left = list(decisions.values())
+    remaining = list(decisions.values())
     for name, stages in STEPS.items():
-        gone = [f for f in left if f.stage in stages]
-        why = Counter(f.why for f in gone)
+        dropped_here = [f for f in remaining if f.stage in stages]
+        reasons = Counter(f.why for f in dropped_here)
         yield FunnelStep(
             stage=name,
-            entered=len(left),
-            kept=len(left) - len(gone),
-            dropped=dict(sorted(why.items())),
+            entered=len(remaining),
+            kept=len(remaining) - len(dropped_here),
+            dropped=dict(sorted(reasons.items())),
         )
-        left = [f for f in left if f.stage not in stages]
+        remaining = [f for f in remaining if f.stage not in stages]

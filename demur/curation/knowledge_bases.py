@@ -97,23 +97,23 @@ def open_bases(
         MissingExtra: packages of an encoder are not installed.
         IndexFileError: a folder is no index, or one of another encoder.
     """
-    known: dict[str, Encoder] = {} if encoder is None else {recipe.retrieval.encoder: encoder}
+    encoders: dict[str, Encoder] = {} if encoder is None else {recipe.retrieval.encoder: encoder}
 
     def opened(name: str) -> Encoder:
-        if name not in known:
-            known[name] = open_encoder(name)
-        return known[name]
+        if name not in encoders:
+            encoders[name] = open_encoder(name)
+        return encoders[name]
 
-    found: dict[str, KnowledgeBase] = {}
+    base_of_source: dict[str, KnowledgeBase] = {}
     for source, (how, lacking) in _retrieval_by_source(recipe, pool).items():
-        one = KnowledgeBase(source, how, f"{source}:", notes=lacking)
+        knowledge_base = KnowledgeBase(source, how, f"{source}:", notes=lacking)
         if (
             lacking
             and not how.mines
             and not (how.adopts and any(s.negatives for s in pool.samples if s.source == source))
         ):
             raise nothing_to_mine(source, lacking)
-        found[source] = one
+        base_of_source[source] = knowledge_base
         if not how.mines:
             continue
         if source == ALL:
@@ -123,18 +123,18 @@ def open_bases(
                 cure="name it once for each of them in the recipe, with options: {source: NAME}",
             )
         if how.chunk:
-            one.chunker = open_chunker(how.chunk, how.tokenizer, base)
+            knowledge_base.chunker = open_chunker(how.chunk, how.tokenizer, base)
         if without_encoders:
             continue
-        one.encoder = opened(how.encoder)
-        one.text_encoder = opened(how.text_encoder) if how.text_encoder else None
+        knowledge_base.encoder = opened(how.encoder)
+        knowledge_base.text_encoder = opened(how.text_encoder) if how.text_encoder else None
         if how.index:
-            one.searcher = _users_index(one, base / how.index, pool)
+            knowledge_base.searcher = _users_index(knowledge_base, base / how.index, pool)
             if how.query_images and not any(
-                map(subjects_of, _first_middle_last(one.searcher.documents))
+                map(subjects_of, _first_middle_last(knowledge_base.searcher.documents))
             ):
-                one.notes.append("query_images: the index holds no query images")
-    return found
+                knowledge_base.notes.append("query_images: the index holds no query images")
+    return base_of_source
 
 
 def nothing_to_mine(source: str, lacking: Sequence[str]) -> UsageError:
@@ -155,11 +155,11 @@ def _retrieval_by_source(
     recipe: BuildRecipe, pool: SampledPool
 ) -> dict[str, tuple[RetrievalSpec, list[str]]]:
     """As `retrieval_by_source`, without kinds that a knowledge base does not hold, and a note on each such kind."""
-    every = Counter(s.source for s in pool.samples)
+    samples_of = Counter(s.source for s in pool.samples)
     shipped = Counter(s.source for s in pool.samples if s.negatives)
-    found: dict[str, tuple[RetrievalSpec, list[str]]] = {}
+    retrieval_of_source: dict[str, tuple[RetrievalSpec, list[str]]] = {}
     for name, spec in pool.specs.items():
-        how = recipe.retrieval_of(spec).settled(shipped[name] / max(1, every[name]))
+        how = recipe.retrieval_of(spec).settled(shipped[name] / max(1, samples_of[name]))
         lacking: list[str] = []
         if how.mines and not how.index:
             modes = ["text->text", "lexical"] if pool.whole.count(name, "texts") else []
@@ -167,8 +167,8 @@ def _retrieval_by_source(
                 ["image->image"] if how.query_images or pool.whole.count(name, "images") else []
             )
             how, lacking = supported_options(how, modes)
-        found[name] = how, lacking
-    return found
+        retrieval_of_source[name] = how, lacking
+    return retrieval_of_source
 
 
 def _users_index(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
@@ -271,7 +271,7 @@ def _gold_documents(
     pool: SampledPool, base: KnowledgeBase, samples: Sequence[Sample], steps: Progress
 ) -> _GoldDocuments:
     wanted = {id for s in samples for e in s.gold if e.text for id in (document_of(e), page_of(e))}
-    found = _GoldDocuments()
+    gold_documents = _GoldDocuments()
     gold = (
         document
         for document in _documents_of(
@@ -280,8 +280,8 @@ def _gold_documents(
         if {document.id, page_of(document)} & wanted and document.text is not None
     )
     for document in base.chunker.documents(gold) if base.chunker is not None else gold:
-        found.add(document)
-    return found
+        gold_documents.add(document)
+    return gold_documents
 
 
 def _documents_of(pool: SampledPool, source: str, what: str, steps: Progress) -> Iterator[Document]:
@@ -303,13 +303,13 @@ def align_gold_of_sample(
         leaks: of the sample. A chunk loses its picture if that is the query image.
         counted: how gold was aligned -> pieces, to be increased.
     """
-    found: dict[str, Evidence] = {}
+    gold_by_id: dict[str, Evidence] = {}
     for gold in sample.gold:
         ids = Gold([gold]).parts_in(documents) if gold.text else []
         parts = [part for id in ids if (part := documents.documents[id]).text]
         if not parts:
             counted["as shipped"] += 1
-            found.setdefault(gold.id, gold)
+            gold_by_id.setdefault(gold.id, gold)
             continue
         chosen, how = _chunks_for(gold, parts, sample)
         counted[how] += 1
@@ -319,9 +319,9 @@ def align_gold_of_sample(
                     update={"id": f"{part.id}#text", "document": document_of(part), "image": None}
                 )
             level = gold.level if how == "nearest" or part.text == gold.text else _level(part)
-            found.setdefault(part.id, Evidence.of(part, Role.GOLD, level=level))
-    own = tuple(e for e in sample.negatives if e.id not in found)
-    return sample.model_copy(update={"gold": tuple(found.values()), "negatives": own})
+            gold_by_id.setdefault(part.id, Evidence.of(part, Role.GOLD, level=level))
+    negatives = tuple(e for e in sample.negatives if e.id not in gold_by_id)
+    return sample.model_copy(update={"gold": tuple(gold_by_id.values()), "negatives": negatives})
 
 
 def _level(part: Document) -> Any:
@@ -337,17 +337,17 @@ def _chunks_for(
     if len(parts) == 1:
         return list(parts), "at the cut"
     inside = _squeezed(gold.text)
-    whole = next((part for part in parts if inside in _squeezed(part.text)), None)
-    if whole is not None:
-        return [whole], "at the cut"
+    part_with_all = next((part for part in parts if inside in _squeezed(part.text)), None)
+    if part_with_all is not None:
+        return [part_with_all], "at the cut"
     if answer := [part for part in parts if holds(sample.answers, f"{part.title}\n{part.text}")]:
         return answer, "at the cut"
     if gold.level in ("passage", "quote"):  # all parts: it is short
         return list(parts), "at the cut"
-    asked = _words(sample.question)
-    best = sorted(range(len(parts)), key=lambda n: (-len(asked & _words(parts[n].text)), n))[
-        :NEAREST
-    ]
+    question_words = _words(sample.question)
+    best = sorted(
+        range(len(parts)), key=lambda n: (-len(question_words & _words(parts[n].text)), n)
+    )[:NEAREST]
     return [parts[n] for n in sorted(best)], "nearest"
 
 

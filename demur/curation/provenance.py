@@ -48,7 +48,7 @@ def about(
     ctx: BuildContext,
     states: Mapping[str, SampleState],
     decisions: Mapping[str, Decision],
-    kept: Sequence[Sample],
+    kept_samples: Sequence[Sample],
     choices: Sequence[Choice],
     retest: Mapping[str, Mapping[str, int]],
     topics: Sequence[Drift],
@@ -62,7 +62,7 @@ def about(
         source: sorted({s.licence for s in pool.samples if s.source == source and s.licence})
         for source in pool.sizes
     }
-    of_evidence = evidence_licences(kept, pool.sizes)
+    of_evidence = evidence_licences(kept_samples, pool.sizes)
     return {
         "recipe": recipe_of(recipe),
         "seed": recipe.seed,
@@ -86,12 +86,13 @@ def about(
             "fingerprint": fingerprint_of(encoder),
         },
         "bases": {source: _base(base) for source, base in ctx.bases.items()},
-        "separation": [row.model_dump(mode="json") for row in separation(kept, as_shown)],
+        "separation": [row.model_dump(mode="json") for row in separation(kept_samples, as_shown)],
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": ctx.judge.id,
         "gates": list(specs),
         "gate_models": {
-            name: model_of(recipe, ctx, name) | {"asked": _asked(name, states, decisions, runner)}
+            name: model_of(recipe, ctx, name)
+            | {"asked": _count_asked(name, states, decisions, runner)}
             for name in specs
         },
         "models": {name: system.note or system.id for name, system in systems.items()}
@@ -114,8 +115,8 @@ def about(
 
 def as_shown(sample: Sample) -> tuple[str, ...]:
     """Ids of all evidence of a sample, in the order in which a system sees it."""
-    found = context(sample, scenario(f"realistic(k={len(sample.negatives)})"))
-    return () if found is None else found.evidence
+    shown_context = context(sample, scenario(f"realistic(k={len(sample.negatives)})"))
+    return () if shown_context is None else shown_context.evidence
 
 
 def _base(base: KnowledgeBase) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any
     return facts
 
 
-def _asked(
+def _count_asked(
     name: str,
     states: Mapping[str, SampleState],
     decisions: Mapping[str, Decision],
@@ -174,26 +175,26 @@ def _asked(
     Without evidence and with each surviving distractor every gate was asked all it can be, in every way of building.
     With the gold evidence ``asked`` counts what it could be asked: one right answer of any gate is enough.
     """
-    found: dict[str, dict[str, Any]] = {}
+    counts_of_stage: dict[str, dict[str, Any]] = {}
     for sample, decision in decisions.items():
         if decision.kept:
             for stage in Stage:
-                for shown in decision.survivors if stage is Stage.DISTRACTOR else ("",):
-                    labels = states[sample].of(stage, shown)
+                for distractor in decision.survivors if stage is Stage.DISTRACTOR else ("",):
+                    labels = states[sample].of(stage, distractor)
                     if name in labels:
-                        one = found.setdefault(
+                        counts = counts_of_stage.setdefault(
                             stage.value, {"asked": 0, "of": 0, "skipped": Counter[str]()}
                         )
-                        one["of"] += 1
+                        counts["of"] += 1
                         if labels[name] is Label.SKIPPED:
-                            one["skipped"][
-                                runner.answers[sample, GateQuery(name, stage, shown)].why
+                            counts["skipped"][
+                                runner.answers[sample, GateQuery(name, stage, distractor)].why
                             ] += 1
                         else:
-                            one["asked"] += 1
+                            counts["asked"] += 1
     return {
-        stage: one | {"skipped": dict(sorted(one["skipped"].items()))}
-        for stage, one in found.items()
+        stage: counts | {"skipped": dict(sorted(counts["skipped"].items()))}
+        for stage, counts in counts_of_stage.items()
     }
 
 
@@ -205,22 +206,22 @@ def _methods(
     ``less_sure`` are those whose outcome is right with a chance below `BELOW`, ``unmeasured`` those of which nobody
     measured it. As in `verdicts`, only answers that every way of building needs are counted.
     """
-    found: dict[str, dict[str, int]] = {}
+    counts_of_method: dict[str, dict[str, int]] = {}
     for sample, decision in decisions.items():
         queries = [(Stage.PARAMETRIC, ""), *((Stage.DISTRACTOR, d) for d in decision.survivors)]
-        for stage, shown in queries if decision.kept else ():
-            for gate, label in states[sample].of(stage, shown).items():
+        for stage, distractor in queries if decision.kept else ():
+            for gate, label in states[sample].of(stage, distractor).items():
                 if label is Label.SKIPPED:
                     continue
-                answer = runner.answers[sample, GateQuery(gate, stage, shown)]
-                counts = found.setdefault(
+                answer = runner.answers[sample, GateQuery(gate, stage, distractor)]
+                counts = counts_of_method.setdefault(
                     answer.method or "not stated", {"verdicts": 0, "less_sure": 0, "unmeasured": 0}
                 )
                 chance = answer.probability
                 counts["verdicts"] += 1
                 counts["less_sure"] += chance is not None and chance < BELOW
                 counts["unmeasured"] += chance is None
-    return dict(sorted(found.items()))
+    return dict(sorted(counts_of_method.items()))
 
 
 def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:

@@ -41,10 +41,10 @@ def gate_of(text: str) -> dict[str, Any]:
     """
     if not text.lstrip().startswith("{"):
         return {"system": text}
-    found = parsed_yaml(text, text, "write {system: NAME, name: ..., cost: ...}")
-    if not isinstance(found, dict):
+    gate = parsed_yaml(text, text, "write {system: NAME, name: ..., cost: ...}")
+    if not isinstance(gate, dict):
         raise UsageError("not a gate", item=text, cure="write {system: NAME, name: ..., cost: ...}")
-    return found
+    return gate
 
 
 def carry_over(work: Path, out: Path) -> None:
@@ -113,13 +113,15 @@ def enlarge(
     """
     folder = old if (old / "manifest.json").exists() else old / "release"
     release = Release.open(folder)
-    made = trusted_recipe(folder)
-    data = made.recipe.model_dump(mode="json")
+    old_recipe = trusted_recipe(folder)
+    data = old_recipe.recipe.model_dump(mode="json")
     data["gates"] += [gate_of(gate) if isinstance(gate, str) else gate for gate in gates]
     data["version"] = version or next_minor(release.version)
     recipe = parse_recipe(data, "recipe with the new gates")
-    out = out or made.work.with_name(f"{recipe.name}-{recipe.version}")
-    return Enlarged(made._replace(recipe=recipe, skip_bad=skip_bad or made.skip_bad), out)
+    out = out or old_recipe.work.with_name(f"{recipe.name}-{recipe.version}")
+    return Enlarged(
+        old_recipe._replace(recipe=recipe, skip_bad=skip_bad or old_recipe.skip_bad), out
+    )
 
 
 def estimate_rebuild(what: Enlarged, prices: Path | None = None) -> BuildEstimate:

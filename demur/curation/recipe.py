@@ -129,35 +129,40 @@ class BuildRecipe(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _what_is_left_out(cls, given: Any) -> Any:
+    def _fill_retrieval(cls, data: Any) -> Any:
         """Complete each source's ``retrieval``: its own keys override the common ones, which override the preset's."""
-        if not isinstance(given, Mapping):
-            return given
-        name = given.get("preset")
+        if not isinstance(data, Mapping):
+            return data
+        name = data.get("preset")
         if name is not None and (not isinstance(name, str) or name not in PRESETS):
             raise ValueError(
                 f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}"
             )
         preset, common, sources = (
             PRESETS.get(str(name), {}),
-            given.get("retrieval") or {},
-            given.get("sources"),
+            data.get("retrieval") or {},
+            data.get("sources"),
         )
         if (
             not isinstance(sources, Sequence)
             or isinstance(sources, str)
             or not isinstance(common, Mapping)
         ):
-            return given  # the fields report what is wrong
+            return data  # the fields report what is wrong
 
-        def whole(source: Any) -> Any:
-            own = source.get("retrieval") if isinstance(source, Mapping) else None
+        def complete_source(source: Any) -> Any:
+            source_retrieval = source.get("retrieval") if isinstance(source, Mapping) else None
             of_preset = preset.get(str(source.get("name"))) if isinstance(source, Mapping) else None
-            if (own is None and of_preset is None) or not isinstance(own or {}, Mapping):
+            if (source_retrieval is None and of_preset is None) or not isinstance(
+                source_retrieval or {}, Mapping
+            ):
                 return source
-            return {**source, "retrieval": {**(of_preset or {}), **common, **(own or {})}}
+            return {
+                **source,
+                "retrieval": {**(of_preset or {}), **common, **(source_retrieval or {})},
+            }
 
-        return {**given, "sources": [whole(source) for source in sources]}
+        return {**data, "sources": [complete_source(source) for source in sources]}
 
     @field_validator("name", "version")
     @classmethod

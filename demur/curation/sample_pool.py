@@ -105,7 +105,7 @@ def sample_sources(
     ]
     pool = _pool_of(opened, sources, folder, keep)
     place = pool.root
-    parts = pool.made["parts"]
+    parts = pool.pool_json["parts"]
     sizes: dict[str, int] = {}
     hashes: dict[str, str] = {}
     specs: dict[str, SourceSpec] = {}
@@ -123,7 +123,7 @@ def sample_sources(
             left_out.append(row)
             continue
         problems.note(f"{row.source}: {row.reason}" if len(sources) > 1 else row.reason)
-    problems.count(sum(row["bad"] for row in pool.made["counts"]["sources"]) - len(problems))
+    problems.count(sum(row["bad"] for row in pool.pool_json["counts"]["sources"]) - len(problems))
     problems.settle(skip_bad=skip_bad)
     if not any(sizes.values()):
         raise DataError(
@@ -131,11 +131,11 @@ def sample_sources(
         )
     samples = _sampled(pool, [spec.per_topic for spec in sources], seed)
     image_hashes = ImageHashes(place, place / IMAGE_HASHES, HASHES_IN_MEMORY)
-    kept = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
-    repeated = len(samples) - len(kept)
+    distinct_samples = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
+    repeated = len(samples) - len(distinct_samples)
     return SampledPool(
         pool,
-        kept,
+        distinct_samples,
         place,
         sizes,
         problems.skipped,
@@ -298,14 +298,14 @@ def _without_repeats(samples: list[Sample], image_hashes: ImageHashes) -> list[S
     for sample in samples:
         asking[normalise(sample.question)].add(sample.source)
     finder = DuplicateFinder()
-    kept = []
+    distinct_samples = []
     for sample in samples:
         if len(asking[normalise(sample.question)]) > 1:
-            seen = [image_hashes(ref) for ref in sample.images]
-            known = tuple(image_hash for image_hash in seen if image_hash is not None)
-            if len(known) == len(seen) and any(
-                t.source != sample.source for t in finder.of(sample, known)
+            hashes = [image_hashes(ref) for ref in sample.images]
+            readable_hashes = tuple(image_hash for image_hash in hashes if image_hash is not None)
+            if len(readable_hashes) == len(hashes) and any(
+                t.source != sample.source for t in finder.of(sample, readable_hashes)
             ):
                 continue
-        kept.append(sample)
-    return kept
+        distinct_samples.append(sample)
+    return distinct_samples

@@ -93,7 +93,7 @@ def test_the_whole_funnels_size_where_it_is_known():
         )
 
     found = converge(
-        table, ["a", "b", "c"], ["c"], whole=whole, order=["a", "b", "c"], threshold=0.05
+        table, ["a", "b", "c"], ["c"], kept_by=whole, order=["a", "b", "c"], threshold=0.05
     )
     assert [r.kept for r in found.rounds] == [None, None, 48, 48]
     assert [r.kept_changed for r in found.rounds] == [None, None, None, 0]

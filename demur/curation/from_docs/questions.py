@@ -56,7 +56,7 @@ class Question(NamedTuple):
     """The messages before it."""
 
     @property
-    def asked(self) -> str:
+    def question_with_turns(self) -> str:
         """The question, with the messages before it."""
         return asked_in(self.turns, self.text)
 
@@ -64,7 +64,7 @@ class Question(NamedTuple):
 class Questions(NamedTuple):
     """The questions of a file."""
 
-    asked: list[Question]
+    distinct: list[Question]
     repeated: int
     """Rows that repeat an earlier question."""
 
@@ -84,25 +84,25 @@ def read_questions(path: Path, problems: Problems) -> Questions:
         raise UsageError(
             "there is no such file of questions", item=str(path), cure="check the path"
         )
-    found: dict[str, Question] = {}
+    question_of_key: dict[str, Question] = {}
     ids: set[str] = set()
     repeated = 0
     for question in _read(path, problems):
-        key = normalise(question.asked) or question.asked
-        if key in found:
+        key = normalise(question.question_with_turns) or question.question_with_turns
+        if key in question_of_key:
             repeated += 1
         elif question.id in ids:
             problems.add(
                 f"{question.place} ({question.id})", "this id stands in an earlier row too"
             )
         else:
-            found[key] = question
+            question_of_key[key] = question
             ids.add(question.id)
-    if not found and not len(problems):
+    if not question_of_key and not len(problems):
         raise DataError(
             "the file holds no question", item=str(path), cure="write one question per line"
         )
-    return Questions(list(found.values()), repeated)
+    return Questions(list(question_of_key.values()), repeated)
 
 
 def _read(path: Path, problems: Problems) -> Iterator[Question]:
@@ -112,10 +112,10 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
             if text := line.strip().lstrip("\ufeff"):
                 yield Question(_id_of(text), text, place=f"{path.name}:{number}")
         return
-    seen = None
-    for place, _, given in table_rows(path, problems):
-        row = {str(name).lower(): value for name, value in given.items()}
-        seen = seen or row
+    first_row = None
+    for place, _, cells in table_rows(path, problems):
+        row = {str(name).lower(): value for name, value in cells.items()}
+        first_row = first_row or row
         try:
             question = _question(row, place)
         except (DataError, ValueError) as error:
@@ -123,9 +123,11 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
             continue
         if question is not None:
             yield question
-    if seen is not None and not any(name in seen for name in (*USUAL["question"], *USUAL["turns"])):
+    if first_row is not None and not any(
+        name in first_row for name in (*USUAL["question"], *USUAL["turns"])
+    ):
         raise UsageError(
-            f"no column holds a question; there are {', '.join(map(str, seen)) or 'none'}",
+            f"no column holds a question; there are {', '.join(map(str, first_row)) or 'none'}",
             item=str(path),
             cure=f"call one of them {', '.join(USUAL['question'])}",
         )

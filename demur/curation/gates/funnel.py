@@ -201,9 +201,9 @@ class SampleState:
     def all_queries(self) -> Iterable[GateQuery]:
         """Every query about this sample."""
         for stage in Stage:
-            for shown in self.distractors if stage is Stage.DISTRACTOR else ("",):
+            for distractor in self.distractors if stage is Stage.DISTRACTOR else ("",):
                 for gate in self._of_stage[stage]:
-                    yield GateQuery(gate.name, stage, shown)
+                    yield GateQuery(gate.name, stage, distractor)
 
     def decision(self) -> Decision | None:
         """The decision; None while an answer that matters is missing."""

@@ -59,17 +59,17 @@ def ask_of(sample: Sample, query: GateQuery, seed: int, how: str, prompts: Promp
         UsageError: the sample has no gold evidence to show.
     """
     if query.stage is Stage.DISTRACTOR:
-        made = single(sample, query.distractor, seed)
+        evidence_shown = single(sample, query.distractor, seed)
     else:
-        found = context(
+        stage_context = context(
             sample, scenario("parametric" if query.stage is Stage.PARAMETRIC else "oracle"), seed
         )
-        if found is None:
+        if stage_context is None:
             raise UsageError(
                 "has no gold evidence", item=sample.id, cure="leave it out of the source"
             )
-        made = found
-    return make_ask(sample, made, condition(how), prompts)
+        evidence_shown = stage_context
+    return make_ask(sample, evidence_shown, condition(how), prompts)
 
 
 def skip_reasons(
@@ -82,7 +82,7 @@ def skip_reasons(
     prompts: Prompts,
 ) -> dict[str, str]:
     """Gate of the stage -> why it cannot be asked this; a gate that can be asked is left out."""
-    found: dict[str, str] = {}
+    reason_of_gate: dict[str, str] = {}
     asks: dict[str, Ask] = {}
     for name, spec in specs.items():
         if stage in spec.stages:
@@ -90,8 +90,8 @@ def skip_reasons(
             if how not in asks:
                 asks[how] = ask_of(sample, GateQuery(name, stage, distractor), seed, how, prompts)
             if why := system(name).skip_reason(asks[how]):
-                found[name] = why
-    return found
+                reason_of_gate[name] = why
+    return reason_of_gate
 
 
 def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,14 +123,14 @@ def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repea
     """
     if isinstance(system, ModelSystem):
         request = system.request(ask).model_copy(update={"item": "", "draw": repeat})
-        asked: object = [request.model_dump(mode="json"), system.revision]
+        question_parts: object = [request.model_dump(mode="json"), system.revision]
         if (
             type(system) is not ModelSystem
         ):  # it makes several calls; this request is only the first
-            asked = [asked, system.id, ask.id]
+            question_parts = [question_parts, system.id, ask.id]
     else:
-        asked = [system.id, system.revision, ask.id, repeat]
-    return digest([asked, judge, sample.answers.model_dump(mode="json")], 32)
+        question_parts = [system.id, system.revision, ask.id, repeat]
+    return digest([question_parts, judge, sample.answers.model_dump(mode="json")], 32)
 
 
 def judge_key(judge: Judge) -> list[str]:
@@ -160,7 +160,7 @@ class GateRunner:
         prompts: Prompts,
         max_in_flight: int = 8,
     ) -> None:
-        self.asked: Counter[str] = Counter()
+        self.questions_to_gate: Counter[str] = Counter()
         """Gate -> questions that this process asked it."""
         self.answers: dict[tuple[str, GateQuery], GateAnswer] = {}
         """(sample, query) -> the answer, of every query of this build."""
@@ -185,7 +185,7 @@ class GateRunner:
         self._resumed = bool(self._known)
         self.met = frozenset(query.gate for _, query, _ in self._last)
         """Gates that the journal has lines of."""
-        self._had = frozenset(self._known)
+        self._keys_before = frozenset(self._known)
         self._grading = Grading(judge)
         self._journal = JsonlLog(journal)
         self._places = {name: asyncio.Semaphore(max_in_flight) for name in specs}
@@ -229,16 +229,16 @@ class GateRunner:
             self._specs, self.system, sample, stage, distractor, self._seed, self._prompts
         )
 
-    def known(self, sample: Sample, query: GateQuery) -> Label | None:
+    def known_label(self, sample: Sample, query: GateQuery) -> Label | None:
         """The label of a query that the journal has, or that the gate cannot be asked; else None."""
         if not self._resumed:
             return None
-        _, _, answer = self._look(sample, query, 0)
+        _, _, answer = self._look_up(sample, query, 0)
         if answer is not None:
             self.answers[sample.id, query] = answer
         return None if answer is None else answer.label
 
-    def _look(
+    def _look_up(
         self, sample: Sample, query: GateQuery, repeat: int
     ) -> tuple[Ask, str, GateAnswer | None]:
         """(question, key, the answer if it is known without asking)."""
@@ -254,7 +254,7 @@ class GateRunner:
             return ask, "", answer
         before = self._known.get(key)
         if before is not None:
-            if key in self._had:
+            if key in self._keys_before:
                 self.reused.add(key)
             self._note(key, sample.id, query, repeat, before, final=True)
         return ask, key, before
@@ -293,12 +293,12 @@ class GateRunner:
         )
 
     async def _ask(self, sample: Sample, query: GateQuery, repeat: int) -> GateAnswer:
-        ask, key, answer = self._look(sample, query, repeat)
+        ask, key, answer = self._look_up(sample, query, repeat)
         if answer is not None:
             return answer
         async with self._places[query.gate]:
             answer, final = await self._put(query.gate, ask, sample, repeat)
-        self.asked[query.gate] += 1
+        self.questions_to_gate[query.gate] += 1
         self._note(key if final else f"-{key}", sample.id, query, repeat, answer, final=final)
         return answer
 
@@ -373,11 +373,11 @@ def last_answers(
     journal: Path, sample: str | None = None
 ) -> dict[str, dict[GateQuery, GateAnswer]]:
     """Sample -> query -> the last answer in a journal; of one sample, or all."""
-    found: dict[str, dict[GateQuery, GateAnswer]] = {}
+    answers_of_sample: dict[str, dict[GateQuery, GateAnswer]] = {}
     for line in read_journal(journal):
         if not line.repeat and sample in (None, line.sample):
-            found.setdefault(line.sample, {})[line.query] = line.answer
-    return found
+            answers_of_sample.setdefault(line.sample, {})[line.query] = line.answer
+    return answers_of_sample
 
 
 def _written(journal: Path) -> str:

@@ -36,17 +36,17 @@ class DuplicateFinder:
         """The earlier duplicates of a sample, in their order; it is remembered, unless one has a common answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
         keys = [(question, str(len(image_hashes)), *band) for band in _bands(image_hashes)]
-        mine = EarlierSample(sample.id, sample.source, accepted(sample))
-        found = dict.fromkeys(
+        this_sample = EarlierSample(sample.id, sample.source, accepted(sample))
+        duplicates = dict.fromkeys(
             other
             for key in keys
             for other, other_hashes in self._seen.get(key, ())
             if all(map(same_picture, image_hashes, other_hashes))
         )
-        if not any(other.answers & mine.answers for other in found):
+        if not any(other.answers & this_sample.answers for other in duplicates):
             for key in keys:
-                self._seen.setdefault(key, []).append((mine, image_hashes))
-        return list(found)
+                self._seen.setdefault(key, []).append((this_sample, image_hashes))
+        return list(duplicates)
 
 
 def accepted(sample: Sample) -> frozenset[str]:

@@ -271,8 +271,10 @@ class _Writer:
         """Rows of sample files that no sample could be made of, by id, or by place if another row has the id."""
         for place, row in self._rows.get(source, {}).items():
             if place.rpartition(":")[0] in self._files[source] or not self._files[source]:
-                own = row.sample and self._sample_ids.add(f"{source}:{row.sample}")
-                yield row.model_copy(update={"sample": f"{source}:{row.sample if own else place}"})
+                has_id = row.sample and self._sample_ids.add(f"{source}:{row.sample}")
+                yield row.model_copy(
+                    update={"sample": f"{source}:{row.sample if has_id else place}"}
+                )
 
     def _is_duplicate(self, sample: Sample) -> bool:
         if self.finder is None:
@@ -322,10 +324,10 @@ class _Writer:
         theirs, ours = part.source.problems, self.problems[part.source.name]
         for line in theirs.lines[part.noted :]:
             ours.note(line)
-            if rows is not None and (said := ROW_PROBLEM.fullmatch(line)):
+            if rows is not None and (match := ROW_PROBLEM.fullmatch(line)):
                 rows.setdefault(
-                    said["place"],
-                    LeftOut(source=part.source.name, sample=said["id"] or "", reason=said["why"]),
+                    match["place"],
+                    LeftOut(source=part.source.name, sample=match["id"] or "", reason=match["why"]),
                 )
         ours.count(theirs.more - part.counted)
         part.noted, part.counted = len(theirs.lines), theirs.more

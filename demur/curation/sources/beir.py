@@ -67,7 +67,7 @@ class Beir(NativeSource):
             judged.setdefault(query, {})[document] = score
         wanted = {d for scores in judged.values() for d, score in scores.items() if score > 0}
 
-        def asked() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
+        def judged_queries() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
             for place, row in json_lines(self.need("queries.jsonl"), self.problems):
                 if (id_ := beir.row_id(row)) in judged:
                     yield place, id_, (row, judged[id_], corpus)
@@ -75,7 +75,7 @@ class Beir(NativeSource):
                     self.notes["queries without a judgement, which BEIR leaves out"] += 1
 
         corpus = Lookup(((beir.row_id(row), row) for _, row in self._corpus()), wanted)
-        yield from self.records(asked(), self._sample)
+        yield from self.records(judged_queries(), self._sample)
 
     def _sample(
         self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup
@@ -89,12 +89,12 @@ class Beir(NativeSource):
         gold: list[Evidence] = []
         lacks: list[str] = []
         for document_id in sorted(d for d, score in scores.items() if score > 0):
-            found = corpus.get(document_id)
-            if found is None:
+            stored = corpus.get(document_id)
+            if stored is None:
                 lacks.append(f"gold document missing: {document_id}")
                 continue
             try:
-                document = beir.document(found, source=self.name, picture=self.picture)
+                document = beir.document(stored, source=self.name, picture=self.picture)
                 gold.append(Evidence.of(document, Role.GOLD))
             except (DataError, ValueError) as error:
                 lacks.append(f"gold document {document_id}: {error}")

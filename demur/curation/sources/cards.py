@@ -124,7 +124,7 @@ def pins_for(name: str, file: Path | None = None, *, published: bool = True) -> 
 
 def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
     """One line per broken pin: ``file: expected ... found ...``. Files that are not in the folder are skipped."""
-    found: list[str] = []
+    broken: list[str] = []
     for pin in pins:
         paths = in_numeric_order(path for path in folder.glob(pin.file) if path.is_file())
         if not paths:
@@ -141,8 +141,8 @@ def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
         for name, value in actual.items():
             expected = getattr(pin, name)
             if value != expected:
-                found.append(f"{pin.file}: expected {name} {expected}, found {value}")
-    return found
+                broken.append(f"{pin.file}: expected {name} {expected}, found {value}")
+    return broken
 
 
 def rows_in(path: Path) -> int:

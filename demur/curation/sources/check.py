@@ -91,7 +91,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     findings: list[str] = []
     images: set[str] = set()
     wanted: dict[str, tuple[str, str]] = {}
-    shown: list[tuple[int, int, Sample]] = []
+    examples: list[tuple[int, int, Sample]] = []
     answers_of: dict[str, str] = {}
     named: dict[str, list[str]] = {}
     goldless: list[str] = []
@@ -99,10 +99,10 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     samples = 0
     counted = Counter[str]()
 
-    def count(what: str, sample: Sample) -> None:
-        counted[what] += 1
-        if counted[what] <= NAMED:
-            named.setdefault(what, []).append(sample.id)
+    def count(trait: str, sample: Sample) -> None:
+        counted[trait] += 1
+        if counted[trait] <= NAMED:
+            named.setdefault(trait, []).append(sample.id)
 
     for sample in islice(source.samples(), limit):
         samples += 1
@@ -149,11 +149,11 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             -int(digest(sample.id, 12), 16),
             -samples,
         )  # the number of the sample parts equal ids
-        (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (*rank, sample))
+        (heapq.heappush if len(examples) < 5 else heapq.heappushpop)(examples, (*rank, sample))
     if not samples and not len(source.problems):
         findings.append("no sample could be read")
-    documents, seen = _documents(source, wanted, findings, limit)
-    images |= seen
+    documents, document_images = _documents(source, wanted, findings, limit)
+    images |= document_images
     if counts["gold"] or documents:
         findings += goldless
     else:  # a source without evidence: MMMU, SimpleQA
@@ -177,9 +177,9 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         findings=tuple(by_cause(problems + findings) + mismatches(Path(source.root), pins)),
         untold=source.problems.more,
         notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
-        named={what: tuple(ids) for what, ids in named.items()},
+        named={trait: tuple(ids) for trait, ids in named.items()},
         not_for_a_release=counted["not_for_a_release"],
-        shown=tuple(rendered(sample) for _, _, sample in sorted(shown, reverse=True)),
+        shown=tuple(rendered(sample) for _, _, sample in sorted(examples, reverse=True)),
     )
 
 

@@ -35,10 +35,10 @@ from demur.curation.sources.native import (
     Found,
     NativeSource,
     chosen,
+    fields_as_attributes,
     first_there,
     one_of,
     readable,
-    shown,
     text_of,
 )
 
@@ -168,7 +168,9 @@ class EncyclopedicVQA(NativeSource):
         ids = image_ids(row)
         if not ids:
             raise DataError("no image id", cure="mend the row or leave it out")
-        found = [(image_id, self._image(row["dataset_name"], image_id, names)) for image_id in ids]
+        candidates = [
+            (image_id, self._image(row["dataset_name"], image_id, names)) for image_id in ids
+        ]
 
         def sample(sample_id: str, image_id: str, pictures: list[Found], **more: str) -> Sample:
             return self.sample(
@@ -184,20 +186,22 @@ class EncyclopedicVQA(NativeSource):
                 topic=row["question_type"],
                 cluster=row["wikipedia_url"],
                 attributes={
-                    **shown(row, "dataset_name", category="dataset_category_id"),
-                    **shown(row, url_seen_in_train="wikipedia_url_used_in_train"),
+                    **fields_as_attributes(row, "dataset_name", category="dataset_category_id"),
+                    **fields_as_attributes(row, url_seen_in_train="wikipedia_url_used_in_train"),
                     "image_id": image_id,
                     **more,
                 },
             )
 
         if self.each:
-            return [sample(f"{id_}:{image_id}", image_id, [picture]) for image_id, picture in found]
-        image_id, first = next(((i, f) for i, f in found if f.ref), found[0])
+            return [
+                sample(f"{id_}:{image_id}", image_id, [picture]) for image_id, picture in candidates
+            ]
+        image_id, first = next(((i, f) for i, f in candidates if f.ref), candidates[0])
         more = {"image_alternatives": "|".join(ids)} if len(ids) > 1 else {}
         if first.ref is None:
-            return [sample(id_, image_id, [picture for _, picture in found], **more)]
-        if passed := [f"{i} {f.status}" for i, f in found[: ids.index(image_id)]]:
+            return [sample(id_, image_id, [picture for _, picture in candidates], **more)]
+        if passed := [f"{i} {f.status}" for i, f in candidates[: ids.index(image_id)]]:
             more["images_passed_over"] = ", ".join(passed)
             self.notes["questions shown with a later image because the first cannot be read"] += 1
         return [sample(id_, image_id, [first], **more)]

@@ -216,7 +216,7 @@ class Generic(NativeSource):
             for row in self._rows(self.map.samples, Problems()):
                 named = _several(row, (*_names(fields.gold), *_names(fields.negatives)))
                 wanted.update(_id(value) for value in named)
-        documents = Lookup(self._found(wanted), wanted)
+        documents = Lookup(self._wanted_documents(wanted), wanted)
         rows = (
             (row.place, _id(pick(row.value, fields.id)), (row, documents))
             for row in self._rows(self.map.samples, self.problems)
@@ -231,7 +231,7 @@ class Generic(NativeSource):
                 "has no part `documents` with the documents of these ids"
             )
 
-    def _found(self, wanted: set[str]) -> Iterator[tuple[str, Any]]:
+    def _wanted_documents(self, wanted: set[str]) -> Iterator[tuple[str, Any]]:
         """The wanted documents as JSON, for `demur.corpora.formats.Lookup`."""
         if wanted:
             for place, id_, (part, row) in self._document_rows():
@@ -250,7 +250,7 @@ class Generic(NativeSource):
             row.value,
             question=_text(row, fields.question),
             answers=self._answers(row),
-            images=[found for name in _names(fields.images) for found in self._images(row, name)],
+            images=[image for name in _names(fields.images) for image in self._images(row, name)],
             answerable=self._answerable(row),
             gold=self._evidence(row, fields.gold, Role.GOLD, documents, lacks),
             negatives=self._evidence(row, fields.negatives, Role.DISTRACTOR, documents, missing),
@@ -269,8 +269,8 @@ class Generic(NativeSource):
         name = self.map.samples.fields.answerable
         if not name:
             return True
-        said = _ANSWERABLE.get(_text(row, name).strip().lower(), _text(row, name))
-        answerable = truth(said, name)
+        label = _ANSWERABLE.get(_text(row, name).strip().lower(), _text(row, name))
+        answerable = truth(label, name)
         if answerable is None:
             self.notes[f"rows taken for answerable, because {name} is empty"] += 1
         return answerable is not False
@@ -315,7 +315,7 @@ class Generic(NativeSource):
         documents: Lookup,
         lacks: list[str],
     ) -> list[Evidence]:
-        found: list[Evidence] = []
+        evidence: list[Evidence] = []
         where = ", ".join(_names(names))
         for value in _several(row, _names(names)):
             if isinstance(value, dict):
@@ -338,17 +338,17 @@ class Generic(NativeSource):
                     **texts
                     | {"text": text, "id": texts["id"] or digest([texts["title"], content], 16)},
                 )
-                found.append(Evidence.of(document, role))
+                evidence.append(Evidence.of(document, role))
             elif self.map.documents:
                 id_ = cell_text(value, where)
                 stored = documents.get(id_)
                 if stored is None:
                     lacks.append(f"{role} document missing: {id_}")
                 else:
-                    found.append(Evidence.of(Document.model_validate(stored), role))
+                    evidence.append(Evidence.of(Document.model_validate(stored), role))
             else:
                 text = cell_text(value, where)
-                found.append(
+                evidence.append(
                     Evidence(
                         id=digest(text.encode(), 16),
                         modality=Modality.TEXT,
@@ -357,7 +357,7 @@ class Generic(NativeSource):
                         role=role,
                     )
                 )
-        return found
+        return evidence
 
     # --- images ---
 
@@ -412,10 +412,10 @@ def _several(row: _Row, names: tuple[str, ...]) -> list[Any]:
 
 
 def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:
-    found = {name: pick(row.value, name) for name in names}
+    value_of_field = {name: pick(row.value, name) for name in names}
     return {
         name: _listed(value) if isinstance(value, list) else str(value)
-        for name, value in found.items()
+        for name, value in value_of_field.items()
         if value is not None and value != []
     }
 

@@ -198,12 +198,12 @@ class InfoSeek(NativeSource):
             f"oven_images/{image_id.removeprefix('oven_')[:2]}/{image_id}",
             f"oven_images/{image_id}",
         )
-        found = first_there(map(self.images.stem, places), image_id)
-        if found.status == "missing" and (path := self._paths.get(image_id)):
-            found = first_there(map(self.images.file, (path, f"oven_images/{path}")), image_id)
-        if found.status == "missing" and image_id in self._packed:
-            found = self.images.at(self._packed[image_id], image_id)
-        return found
+        image = first_there(map(self.images.stem, places), image_id)
+        if image.status == "missing" and (path := self._paths.get(image_id)):
+            image = first_there(map(self.images.file, (path, f"oven_images/{path}")), image_id)
+        if image.status == "missing" and image_id in self._packed:
+            image = self.images.at(self._packed[image_id], image_id)
+        return image
 
 
 def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
@@ -214,16 +214,24 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
     Raises:
         DataError: no answer, or a range that is not two numbers.
     """
-    shown = row.get("answer")
-    forms = [form for form in answer_texts(shown, "answer") if form]
+    raw_answer = row.get("answer")
+    forms = [form for form in answer_texts(raw_answer, "answer") if form]
     graded = row.get("answer_eval")
     if isinstance(graded, list) and len(graded) == 1 and isinstance(graded[0], dict):
         graded = graded[0]
     if isinstance(graded, dict) and "range" in graded:
         low, high = _ends(graded["range"])
-        given = graded.get("wikidata")
-        given = given[0] if isinstance(given, list) and given else given
-        canonical = forms[0] if forms else str(given if given is not None else (low + high) / 2)
+        wikidata_value = graded.get("wikidata")
+        wikidata_value = (
+            wikidata_value[0]
+            if isinstance(wikidata_value, list) and wikidata_value
+            else wikidata_value
+        )
+        canonical = (
+            forms[0]
+            if forms
+            else str(wikidata_value if wikidata_value is not None else (low + high) / 2)
+        )
         return AnswerSpec(
             kind="number",
             accepted=tuple((form,) for form in forms),

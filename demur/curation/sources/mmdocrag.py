@@ -20,10 +20,10 @@ from demur.curation.sources.native import (
     Found,
     NativeSource,
     chosen,
+    fields_as_attributes,
     items,
     one_of,
     readable,
-    shown,
     text_of,
 )
 
@@ -89,13 +89,13 @@ class MMDocRAG(NativeSource):
         lacks: list[str] = []
         missing: list[str] = []
         named: set[str] = set()
-        for document, what in self._quotes(row):
-            quote_id = what.partition(" ")[0]
+        for document, statement in self._quotes(row):
+            quote_id = statement.partition(" ")[0]
             named.add(quote_id)
             is_gold = quote_id in gold_ids
             if document is None:
                 (lacks if is_gold else missing).append(
-                    f"{'gold' if is_gold else 'negative'} quote {what}"
+                    f"{'gold' if is_gold else 'negative'} quote {statement}"
                 )
             else:
                 role = Role.GOLD if is_gold else Role.DISTRACTOR
@@ -123,7 +123,7 @@ class MMDocRAG(NativeSource):
             split=id_.rpartition("_")[0],
             topic=str(row.get("domain") or ""),
             cluster=text_of(row, "doc_name"),
-            attributes=shown(
+            attributes=fields_as_attributes(
                 row,
                 "question_type",
                 evidence_modality="evidence_modality_type",
@@ -133,27 +133,27 @@ class MMDocRAG(NativeSource):
 
     def _quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
         """(document, quote id) of every quote in order; (None, ``quote id`` and what is wrong) for an unusable one."""
-        found: list[tuple[Document | None, str]] = []
+        quotes: list[tuple[Document | None, str]] = []
         name = str(row.get("doc_name") or "")
         for quote in items(row.get("text_quotes")):
             text = str(quote.get("text") or "").strip()
             quote_id = str(quote["quote_id"])
             if not text:
-                found.append((None, f"{quote_id} has no text"))
+                quotes.append((None, f"{quote_id} has no text"))
                 continue
             title = f"{name}, page {quote.get('page_id')}"
-            found.append((self._document(name, text, title, text=text), quote_id))
+            quotes.append((self._document(name, text, title, text=text), quote_id))
         for quote in items(row.get("img_quotes")):
             quote_id, path = str(quote["quote_id"]), str(quote.get("img_path") or "")
             image = self._image(path)
             if image.ref is None:
-                found.append((None, f"{quote_id} picture {image.status}: {path or 'no img_path'}"))
+                quotes.append((None, f"{quote_id} picture {image.status}: {path or 'no img_path'}"))
                 continue
             title = f"{name}, page {quote.get('page_id')}"
             if self.captions and quote.get("img_description"):
                 title = str(quote["img_description"])
-            found.append((self._document(name, path, title, image=image.ref), quote_id))
-        return found
+            quotes.append((self._document(name, path, title, image=image.ref), quote_id))
+        return quotes
 
     def _document(self, name: str, content: str, title: str, **what: Any) -> Document:
         id_ = f"{name}:{digest([content, title], 12)}"
@@ -168,11 +168,11 @@ class MMDocRAG(NativeSource):
 
     def _image(self, path: str) -> Found:
         below = path if path.startswith("images/") else f"images/{path}"
-        found = self.images.file(below)
-        if found.status != "missing":
-            return found
+        image = self.images.file(below)
+        if image.status != "missing":
+            return image
         uri = self._packed.get(below) or self._packed.get(below.removeprefix("images/"))
-        return self.images.at(uri, path) if uri else found
+        return self.images.at(uri, path) if uri else image
 
 
 def answer_spec(answer: Any) -> AnswerSpec:

@@ -14,7 +14,7 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order, parquet_rows
-from demur.curation.sources.native import NativeSource, chosen, shown, text_of
+from demur.curation.sources.native import NativeSource, chosen, fields_as_attributes, text_of
 
 IMAGES = tuple(f"image_{n}" for n in range(1, 8))
 
@@ -84,7 +84,7 @@ class MMMU(NativeSource):
             ],
             split=split,
             topic=subject,
-            attributes=shown(
+            attributes=fields_as_attributes(
                 row,
                 "subfield",
                 "question_type",

@@ -22,8 +22,8 @@ from demur.corpora.formats import in_numeric_order, parquet_rows
 from demur.curation.sources.native import (
     Found,
     NativeSource,
+    fields_as_attributes,
     one_of,
-    shown,
     text_of,
 )
 
@@ -100,25 +100,25 @@ class MRAGBench(NativeSource):
         if corpus.is_dir():
             for path in images_below(corpus, self.problems, Counter()):
                 name = path.relative_to(self.root).as_posix()
-                found = self.images.file(name)
+                picture = self.images.file(name)
                 if "input" in path.name.lower():
                     self.notes["corpus: query pictures left out by name"] += 1
-                elif found.ref is None:
-                    self.problems.add(name, f"corpus picture {found.status}")
-                elif found.ref.sha256 in queries:
+                elif picture.ref is None:
+                    self.problems.add(name, f"corpus picture {picture.status}")
+                elif picture.ref.sha256 in queries:
                     self.notes["corpus: query pictures left out by hash"] += 1
-                elif found.ref.sha256 in seen:
+                elif picture.ref.sha256 in seen:
                     self.notes["corpus: repeated pictures"] += 1
                 else:
-                    seen.add(found.ref.sha256)
-                    yield self._document(found.ref)
+                    seen.add(picture.ref.sha256)
+                    yield self._document(picture.ref)
             return
         for _, _, (uri, row) in self._rows():
             for field in ("gt_images", "retrieved_images"):
-                for found in self._list(row, field, uri):
-                    if found.ref and found.ref.sha256 not in seen:
-                        seen.add(found.ref.sha256)
-                        yield self._document(found.ref)
+                for picture in self._list(row, field, uri):
+                    if picture.ref and picture.ref.sha256 not in seen:
+                        seen.add(picture.ref.sha256)
+                        yield self._document(picture.ref)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their shards; topic = scenario."""
@@ -131,7 +131,9 @@ class MRAGBench(NativeSource):
         golds = self._list(row, "gt_images", uri)[:most]
         offered = self._list(row, "retrieved_images", uri)[:most]
         lacks = [
-            f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None
+            f"gold picture {picture.status}: {picture.name}"
+            for picture in golds
+            if picture.ref is None
         ]
         nearest = [
             f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing(row)
@@ -166,15 +168,17 @@ class MRAGBench(NativeSource):
             negatives=negatives,
             lacks=lacks,
             missing=[
-                f"negative picture unreadable: {found.name}"
-                for found in nearest
-                if found.ref is None
+                f"negative picture unreadable: {picture.name}"
+                for picture in nearest
+                if picture.ref is None
             ],
             split="test",
             topic=scenario,
             cluster=text_of(row, "answer"),
             attributes={
-                **shown(row, "aspect", "image_type", "answer_choice", origin="source"),
+                **fields_as_attributes(
+                    row, "aspect", "image_type", "answer_choice", origin="source"
+                ),
                 **{f"option_{letter}": text for letter, text in options.items()},
             },
             native={
@@ -197,16 +201,18 @@ class MRAGBench(NativeSource):
             kind="choice", accepted=((answer,),), choices=tuple(options.items()), rule="mragbench"
         )
 
-    def _fresh(self, found: list[Found], role: Role, seen: set[str], note: str) -> list[Evidence]:
+    def _fresh(
+        self, pictures: list[Found], role: Role, seen: set[str], note: str
+    ) -> list[Evidence]:
         fresh = []
-        for item in found:
-            if item.ref is None:
+        for picture in pictures:
+            if picture.ref is None:
                 continue
-            if item.ref.sha256 in seen:
+            if picture.ref.sha256 in seen:
                 self.notes[note] += 1
                 continue
-            seen.add(item.ref.sha256)
-            fresh.append(Evidence.of(self._document(item.ref), role))
+            seen.add(picture.ref.sha256)
+            fresh.append(Evidence.of(self._document(picture.ref), role))
         return fresh
 
     def _list(self, row: dict[str, Any], field: str, uri: str) -> list[Found]:

@@ -65,12 +65,12 @@ class Images:
         if uri not in self._known:
             try:
                 content = read_uri(uri, self.root) if data is None else data
-                found = Found(name or uri, image_ref(content, uri), "ok")
+                image = Found(name or uri, image_ref(content, uri), "ok")
             except StorageError:
-                found = Found(name or uri, None, "missing")
+                image = Found(name or uri, None, "missing")
             except (DataError, ValueError, LookupError):
-                found = Found(name or uri, None, "unreadable")
-            self._known[uri] = found
+                image = Found(name or uri, None, "unreadable")
+            self._known[uri] = image
             if len(self._known) > self._keep:
                 self._known.popitem(last=False)
         self._known.move_to_end(uri)
@@ -113,7 +113,8 @@ class Images:
 def first_there(tries: Iterable[Found], name: str) -> Found:
     """The first that is not missing; else ``name`` as a missing image."""
     return next(
-        (found for found in tries if found.status != "missing"), Found(name, None, "missing")
+        (candidate for candidate in tries if candidate.status != "missing"),
+        Found(name, None, "missing"),
     )
 
 
@@ -155,10 +156,10 @@ class NativeSource:
 
     def make(self, place: str, id_: str, maker: Callable[[], T]) -> T | None:
         """A record, or None with the reason noted under place and id."""
-        made = None
+        record = None
         with bad_rows_noted(self.problems, place, id_):
-            made = maker()
-        return made
+            record = maker()
+        return record
 
     def records(
         self,
@@ -176,13 +177,13 @@ class NativeSource:
         Raises:
             DataError: it is missing, cannot be read, or lies outside the folder.
         """
-        found = self.images.cell(cell, cell if isinstance(cell, str) else "image", in_place=False)
-        if found.ref is None:
+        image = self.images.cell(cell, cell if isinstance(cell, str) else "image", in_place=False)
+        if image.ref is None:
             picture_file(cell, self.root)
             raise DataError(
-                f"picture {found.status}: {found.name}", cure="fetch it, or leave the row out"
+                f"picture {image.status}: {image.name}", cure="fetch it, or leave the row out"
             )
-        return found.ref
+        return image.ref
 
     def documents(self) -> Iterator[Document]:
         """No documents, for a source without a knowledge base."""
@@ -238,15 +239,15 @@ class NativeSource:
         if self.escaped:
             question, answers = unescaped(question), _readable_answers(answers)
             gold, negatives = map(readable, gold), map(readable, negatives)
-        pictures, kept, others = list(images), *self._distinct(gold, negatives)
+        pictures, distinct_gold, distinct_negatives = list(images), *self._distinct(gold, negatives)
         lacking = [
             f"query image {image.status}: {image.name}" for image in pictures if image.ref is None
         ]
         lacking += lacks
-        without = list(missing)
-        for statement in (*without, *lacking):
+        missing_statements = list(missing)
+        for statement in (*missing_statements, *lacking):
             self.problems.add(f"{place} ({id_})", statement)
-        more = {"missing_negatives": "; ".join(without), DEFECT: "; ".join(lacking)}
+        defects = {"missing_negatives": "; ".join(missing_statements), DEFECT: "; ".join(lacking)}
         return Sample(
             **{"native": dict(row), "licence": self.licence, **fields},
             id=id_,
@@ -254,11 +255,11 @@ class NativeSource:
             question=question.strip(),
             answers=answers,
             images=tuple(image.ref for image in pictures if image.ref),
-            gold=tuple(kept),
-            negatives=tuple(others),
+            gold=tuple(distinct_gold),
+            negatives=tuple(distinct_negatives),
             attributes={
                 **(attributes or {}),
-                **{name: text for name, text in more.items() if text},
+                **{name: text for name, text in defects.items() if text},
             },
             source_ref=place,
         )
@@ -336,7 +337,7 @@ def _readable_answers(answers: AnswerSpec) -> AnswerSpec:
 
 
 def chosen(
-    source: str, asked: str, known: Sequence[str], unlabelled: Sequence[str] = ()
+    source: str, option: str, known_splits: Sequence[str], unlabelled: Sequence[str] = ()
 ) -> list[str]:
     """The splits that an option names, separated by commas, or ``all`` for every labelled one.
 
@@ -344,19 +345,19 @@ def chosen(
         UsageError: no such split, or one whose answers are not public.
     """
     names = (
-        list(known)
-        if asked == "all"
-        else [part.strip() for part in asked.split(",") if part.strip()]
+        list(known_splits)
+        if option == "all"
+        else [part.strip() for part in option.split(",") if part.strip()]
     )
     for name in names:
         if name in unlabelled:
             raise UsageError(
                 f"{source}: split {name!r} has no public answers",
-                cure=f"use one of {', '.join(known)} instead",
+                cure=f"use one of {', '.join(known_splits)} instead",
             )
-        if name not in known:
+        if name not in known_splits:
             raise UsageError(
-                f"{source}: no split {name!r}; known: {', '.join((*known, 'all'))}",
+                f"{source}: no split {name!r}; known: {', '.join((*known_splits, 'all'))}",
                 cure="check the name",
             )
     return names
@@ -373,16 +374,17 @@ def one_of(source: str, option: str, value: str, *known: str) -> str:
     return value
 
 
-def shown(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]:
+def fields_as_attributes(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]:
     """Fields of a row as attributes: "" for a missing one, lists with commas; ``new=old`` renames a field.
 
-    >>> shown({"aspect": "angle", "kinds": ["a", "b"], "source": None}, "aspect", "kinds", origin="source")
+    >>> row = {"aspect": "angle", "kinds": ["a", "b"], "source": None}
+    >>> fields_as_attributes(row, "aspect", "kinds", origin="source")
     {'aspect': 'angle', 'kinds': 'a,b', 'origin': ''}
     """
-    found = {}
+    attributes = {}
     for new, old in (*zip(names, names, strict=True), *renamed.items()):
-        found[new] = ",".join(map(str, items(row.get(old))))
-    return found
+        attributes[new] = ",".join(map(str, items(row.get(old))))
+    return attributes
 
 
 _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t"})
@@ -400,12 +402,12 @@ def truth(cell: Any, name: str) -> bool | None:
     """
     if is_empty(cell):
         return None
-    said = str(cell).strip().lower()
-    if said not in _TRUE | _FALSE:
+    cell_value = str(cell).strip().lower()
+    if cell_value not in _TRUE | _FALSE:
         raise DataError(
-            f"{name} holds {said!r}", cure="write true or false, or leave it empty if unknown"
+            f"{name} holds {cell_value!r}", cure="write true or false, or leave it empty if unknown"
         )
-    return said in _TRUE
+    return cell_value in _TRUE
 
 
 def items(value: Any) -> list[Any]:

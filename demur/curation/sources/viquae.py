@@ -20,7 +20,14 @@ from demur.core.store import Problems
 from demur.core.text import stream_safe
 from demur.corpora import kilt
 from demur.corpora.formats import Lookup, first_existing, json_lines
-from demur.curation.sources.native import Found, NativeSource, chosen, readable, shown, text_of
+from demur.curation.sources.native import (
+    Found,
+    NativeSource,
+    chosen,
+    fields_as_attributes,
+    readable,
+    text_of,
+)
 from demur.curation.sources.passages import gold_of
 
 PARTS = ("humans_with_faces", "humans_without_faces", "non_humans")
@@ -69,10 +76,10 @@ class ViQuAE(NativeSource):
         """One document per article: its prose, and its picture if that is among the images."""
 
         def picture(place: str, name: str) -> ImageRef | None:
-            found = self._image(name)
-            if found.ref is None:
-                self.notes[f"knowledge base: pictures {found.status}"] += 1
-            return found.ref
+            image = self._image(name)
+            if image.ref is None:
+                self.notes[f"knowledge base: pictures {image.status}"] += 1
+            return image.ref
 
         articles = kilt.documents(
             self._articles(), self.problems, self.notes, picture=picture, **self._about
@@ -111,15 +118,15 @@ class ViQuAE(NativeSource):
         answers = answer_spec(row)
         image = self._image(text_of(row, "image"))
         titles = provenance(row)
-        found = [article for title in titles if (article := articles.get(_title(title)))]
+        gold_articles = [article for title in titles if (article := articles.get(_title(title)))]
         self.notes["provenance titles that are not in the knowledge base"] += len(titles) - len(
-            found
+            gold_articles
         )
-        if not found and (by_entity := articles.get(f"qid:{row.get('wikidata_id')}")):
+        if not gold_articles and (by_entity := articles.get(f"qid:{row.get('wikidata_id')}")):
             self.notes["gold articles found by Wikidata id, not by title"] += 1
-            found = [by_entity]
+            gold_articles = [by_entity]
         gold: list[Evidence] = []
-        for article in found:
+        for article in gold_articles:
             try:
                 gold += gold_of(kilt.document(article, **self._about), prose(article), answers)
             except DataError:
@@ -135,7 +142,7 @@ class ViQuAE(NativeSource):
             lacks=[] if gold else [f"gold article missing: {', '.join(titles) or 'no provenance'}"],
             split=split,
             cluster=str(row.get("wikidata_id") or ""),
-            attributes=shown(row, "kilt_id", "wikidata_id"),
+            attributes=fields_as_attributes(row, "kilt_id", "wikidata_id"),
         )
 
     # --- images ---

@@ -70,7 +70,7 @@ class WebQA(NativeSource):
     def samples(self) -> Iterator[Sample]:
         """Questions of the chosen splits in the order of the file; topic = Qcate."""
 
-        def asked() -> Iterator[tuple[str, str, tuple[Any]]]:
+        def rows_of_splits() -> Iterator[tuple[str, str, tuple[Any]]]:
             for place, guid, row in self._rows():
                 if not isinstance(row, dict):
                     self.problems.add(
@@ -83,7 +83,7 @@ class WebQA(NativeSource):
                         f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val"
                     )
 
-        yield from self.records(asked(), self._sample)
+        yield from self.records(rows_of_splits(), self._sample)
 
     def _sample(self, place: str, guid: str, row: dict[str, Any]) -> Sample:
         if "txt_Facts" in row or "img_Facts" in row:
