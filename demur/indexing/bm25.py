@@ -38,7 +38,7 @@ from demur.core.errors import IndexFileError, UsageError
 from demur.core.store import storage_errors
 from demur.core.system import allocate, release_memory
 from demur.core.text import stream_safe
-from demur.indexing.exact import MARGIN, Found
+from demur.indexing.exact import MARGIN, Neighbours
 
 Method = Literal["lucene", "okapi"]
 K1, B = 1.5, 0.75
@@ -158,17 +158,17 @@ def _count(
         first = len(lengths) - len(sizes)
         rows = np.repeat(np.arange(first, len(lengths), dtype=np.int32), sizes)
         spool.write(np.column_stack([numbers, rows, counts]).tobytes())
-        found = np.bincount(numbers, minlength=len(vocabulary))
-        found[: len(df)] += df
+        frequencies = np.bincount(numbers, minlength=len(vocabulary))
+        frequencies[: len(df)] += df
         del numbers[:], counts[:], sizes[:]
-        return found
+        return frequencies
 
     for text in texts:
-        own = Counter(words(text))
-        lengths.append(own.total())
-        sizes.append(len(own))
-        numbers.extend(map(vocabulary.__getitem__, own))
-        counts.extend(own.values())
+        count_of_word = Counter(words(text))
+        lengths.append(count_of_word.total())
+        sizes.append(len(count_of_word))
+        numbers.extend(map(vocabulary.__getitem__, count_of_word))
+        counts.extend(count_of_word.values())
         if len(numbers) >= SPOOL:
             df = flush()
     df = flush()
@@ -209,10 +209,12 @@ def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     if not count:
         np.save(path, np.zeros(0, dtype))
         return np.zeros(0, dtype)
-    made: NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
+    mapped_array: NDArray[Any] = np.lib.format.open_memmap(
+        path, mode="w+", dtype=dtype, shape=(count,)
+    )
     with path.open("rb+") as handle:
-        allocate(handle, path.stat().st_size, path.stat().st_size - made.nbytes)
-    return made
+        allocate(handle, path.stat().st_size, path.stat().st_size - mapped_array.nbytes)
+    return mapped_array
 
 
 def _keep_compiled() -> None:
@@ -280,7 +282,7 @@ class BM25:
             return np.zeros(self.count, dtype=self._engine.dtype)
         return np.asarray(self._engine.get_scores_from_ids(ids))
 
-    def search(self, texts: Sequence[str], k: int) -> Found:
+    def search(self, texts: Sequence[str], k: int) -> Neighbours:
         """The first k passages that share a word with each query; later places hold row -1 and score -inf.
 
         Raises:
@@ -288,46 +290,50 @@ class BM25:
         """
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
-        found = Found.nothing(len(texts), k)
+        neighbours = Neighbours.nothing(len(texts), k)
         queries = [self._ids(text) for text in texts]
-        asked = [place for place, ids in enumerate(queries) if ids]
+        places_with_words = [place for place, ids in enumerate(queries) if ids]
         take = min(self.count, k + MARGIN)
-        if not asked or not take:
-            return found
+        if not places_with_words or not take:
+            return neighbours
         rows, scores = self._engine.retrieve(
-            [queries[place] for place in asked], k=take, show_progress=False
+            [queries[place] for place in places_with_words], k=take, show_progress=False
         )
         rows = rows.astype(np.int64)
-        for at, place in enumerate(asked):
-            mine, near = scores[at], rows[at]
-            if take < self.count and mine[-1] > 0 and mine[min(k, take) - 1] == mine[-1]:
-                mine = np.asarray(self._engine.get_scores_from_ids(queries[place]))
-                near = np.arange(self.count, dtype=np.int64)
-            _put(found, place, near, mine)
-        return found
+        for at, place in enumerate(places_with_words):
+            query_scores, query_rows = scores[at], rows[at]
+            if (
+                take < self.count
+                and query_scores[-1] > 0
+                and query_scores[min(k, take) - 1] == query_scores[-1]
+            ):
+                query_scores = np.asarray(self._engine.get_scores_from_ids(queries[place]))
+                query_rows = np.arange(self.count, dtype=np.int64)
+            _write_best(neighbours, place, query_rows, query_scores)
+        return neighbours
 
     def search_subset(
         self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int
-    ) -> Found:
+    ) -> Neighbours:
         """The first k for each query among its own candidate rows; rows that share no word with it are left out."""
-        found = Found.nothing(len(texts), k)
+        neighbours = Neighbours.nothing(len(texts), k)
         for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
             rows = np.unique(rows)
-            _put(found, place, rows, self.scores(text)[rows])
-        return found
+            _write_best(neighbours, place, rows, self.scores(text)[rows])
+        return neighbours
 
     def _ids(self, text: str) -> list[int]:
         known = self._engine.vocab_dict
         return [known[word] for word in words(text) if word in known]
 
 
-def _put(
-    found: Found, place: int, rows: NDArray[np.int64], scores: NDArray[np.floating[Any]]
+def _write_best(
+    neighbours: Neighbours, place: int, rows: NDArray[np.int64], scores: NDArray[np.floating[Any]]
 ) -> None:
     """Write the first rows that score above 0 into a query's place."""
     hit = scores > 0
-    order = np.lexsort((rows[hit], -scores[hit]))[: found.rows.shape[1]]
-    found.scores[place, : len(order)], found.rows[place, : len(order)] = (
+    order = np.lexsort((rows[hit], -scores[hit]))[: neighbours.rows.shape[1]]
+    neighbours.scores[place, : len(order)], neighbours.rows[place, : len(order)] = (
         scores[hit][order],
         rows[hit][order],
     )

@@ -185,7 +185,7 @@ class Embedder:
     ) -> Iterator[tuple[_Task, NDArray[np.float32] | None, str]]:
         """Each task of a batch with its row, or with the reason why it has none."""
         faults = [task.fault for task in batch]
-        found: dict[int, NDArray[np.float32]] = {}
+        row_of_place: dict[int, NDArray[np.float32]] = {}
         images: dict[int, Any] = {}
         for place, task in enumerate(batch):
             if task.image is not None:
@@ -199,7 +199,7 @@ class Embedder:
             i: t.item.text for i, t in enumerate(batch) if not t.fault and t.item.text is not None
         }
         if texts:
-            found |= zip(
+            row_of_place |= zip(
                 texts,
                 self._checked(
                     self._encoder.texts(list(texts.values()), self._space, role=self._role),
@@ -213,13 +213,13 @@ class Embedder:
                 if isinstance(self._encoder, Preparing)
                 else self._encoder.images
             )
-            found |= zip(
+            row_of_place |= zip(
                 images,
                 self._checked(encode(list(images.values()), self._space), len(images)),
                 strict=True,
             )
         for place, task in enumerate(batch):
-            row = found.get(place)
+            row = row_of_place.get(place)
             if row is None:
                 yield task, None, faults[place]
             elif not np.isfinite(row).all():
@@ -233,15 +233,15 @@ class Embedder:
         """The rows as an array, also where a user's encoder returns lists."""
         shape = (count, self._encoder.dims[self._space])
         try:
-            found = np.asarray(rows, np.float32)
-            wrong = "" if found.shape == shape else f"rows of shape {found.shape}"
+            matrix = np.asarray(rows, np.float32)
+            fault = "" if matrix.shape == shape else f"rows of shape {matrix.shape}"
         except (TypeError, ValueError) as error:
-            wrong = f"no matrix of numbers ({error})"
-        if wrong:
+            fault = f"no matrix of numbers ({error})"
+        if fault:
             raise UsageError(
-                f"it returned {wrong} instead of {shape}", item=self._encoder.name, cure="mend it"
+                f"it returned {fault} instead of {shape}", item=self._encoder.name, cure="mend it"
             )
-        return found
+        return matrix
 
 
 def _fault(item: Item) -> str:
@@ -337,21 +337,21 @@ def embed(
                 (start, min(start + folder.shard, total))
                 for start in range(first, total, folder.shard)
             ]
-            for made, run in zip(make_elsewhere(runs), runs, strict=False):
-                if made.items != run[1] - run[0]:
+            for shard_elsewhere, run in zip(make_elsewhere(runs), runs, strict=False):
+                if shard_elsewhere.items != run[1] - run[0]:
                     raise StorageError(
-                        f"items {run[0]} to {run[1]} came back as {made.items}",
+                        f"items {run[0]} to {run[1]} came back as {shard_elsewhere.items}",
                         item=out,
                         cure="run it again",
                     )
-                folder.append(made)
+                folder.append(shard_elsewhere)
                 done = run[1]
-                bar.advance(made.items, made.failed)
+                bar.advance(shard_elsewhere.items, shard_elsewhere.failed)
             stream = islice(stream, done - first, None) if done < total else iter(())
         tasks = work.tasks(stream)
-        while own := work.shard(tasks, folder.shard, bar):
-            folder.append(own)
-            del own
+        while shard_here := work.shard(tasks, folder.shard, bar):
+            folder.append(shard_here)
+            del shard_here
             release_memory()
         folder.finish()
     return Embedded.open(out)
@@ -362,9 +362,9 @@ def make_shard(
 ) -> MadeShard:
     """Embed the items of one shard, for a folder that another process writes."""
     with Embedder(encoder, space, role, workers) as work:
-        made = work.shard(work.tasks(items), len(items), None)
-    assert made is not None, "a shard has items"
-    return made
+        shard = work.shard(work.tasks(items), len(items), None)
+    assert shard is not None, "a shard has items"
+    return shard
 
 
 def crashed(out: Path) -> bool:

@@ -159,12 +159,12 @@ def wrong_files(
         file = folder / name
         size = file.stat().st_size if file.is_file() else -1
         if size != entry["bytes"]:
-            found = "it is missing" if size < 0 else f"found {size} bytes"
-            yield name, f"expected {entry['bytes']} bytes, {found}"
+            actual = "it is missing" if size < 0 else f"found {size} bytes"
+            yield name, f"expected {entry['bytes']} bytes, {actual}"
             continue
         with storage_errors(file):
-            same = size > hashed or file_digest(file) == entry["sha256"]
-        if not same:
+            is_right = size > hashed or file_digest(file) == entry["sha256"]
+        if not is_right:
             yield name, "its content is not what the manifest says"
 
 

@@ -54,7 +54,7 @@ class LocalEngine:
                 def make_elsewhere(runs: Sequence[tuple[int, int]]) -> Iterator[MadeShard]:
                     return self._by_worker(items, runs, worker, out.name, after_crash, ahead)
 
-            made = embed(
+            embedded = embed(
                 items,
                 encoder,
                 space,
@@ -64,8 +64,10 @@ class LocalEngine:
                 progress=progress,
                 make_elsewhere=make_elsewhere,
             )
-        self._crashes = self._crashes or any(crashed_its_process(why) for _, why in made.errors())
-        return made
+        self._crashes = self._crashes or any(
+            crashed_its_process(why) for _, why in embedded.errors()
+        )
+        return embedded
 
     def _by_worker(
         self,

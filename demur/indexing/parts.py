@@ -122,10 +122,12 @@ EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")
 def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
     """Prepare ``work`` for a build: of what a killed build left there, only vectors of the same encoders are kept."""
     folders = {work / "parts" / part.name: encoders.get(part.space) for part in DENSE_PARTS}
-    kept = {folder for folder, encoder in folders.items() if encoder and _made_by(folder, encoder)}
+    reusable = {
+        folder for folder, encoder in folders.items() if encoder and _made_by(folder, encoder)
+    }
     for path in sorted(work.rglob("*"), reverse=True):  # the content of a folder before the folder
         if path.is_symlink() or not path.is_dir():
-            if path.parent not in kept or path.name not in (*EMBEDDED, "manifest.json", LOCK):
+            if path.parent not in reusable or path.name not in (*EMBEDDED, "manifest.json", LOCK):
                 path.unlink()
         elif not any(path.iterdir()):
             path.rmdir()
@@ -189,12 +191,12 @@ def build_dense(
         (root or Path()).absolute(),
     )
     tell = partial(progress, part.name) if callable(progress) else progress
-    made = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
-    failed = list(made.errors())
+    embedded = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
+    failed = list(embedded.errors())
     if failed:
         left_out = {documents.row(id) for id, _ in failed}
         save_rows(folder / "rows.npy", (row for row in in_blocks(rows) if row not in left_out))
-    vectors: NDArray[np.float32] = made.vectors
+    vectors: NDArray[np.float32] = embedded.vectors
     count, dims = vectors.shape
     largest = 0.0
     for start in range(0, count, BLOCK):

@@ -39,8 +39,8 @@ class Table(NamedTuple):
     def rows(self, having: str, path: Path) -> NDArray[np.int64]:
         """(n,) ascending rows that are good and have a ``text`` or an ``image``, in a mapped file."""
         bad = {row for row, _ in self.bad}
-        found = self.documents.select(f"SELECT row FROM documents WHERE {having} ORDER BY row")
-        return save_rows(path, (row for (row,) in found if row not in bad))
+        candidates = self.documents.select(f"SELECT row FROM documents WHERE {having} ORDER BY row")
+        return save_rows(path, (row for (row,) in candidates if row not in bad))
 
 
 def read_documents(documents: Iterable[Document], folder: Path, progress: bool | Progress) -> Table:
@@ -77,9 +77,11 @@ def save(path: Path, values: NDArray[Any]) -> None:
 
 def save_rows(path: Path, rows: Iterable[int]) -> NDArray[np.int64]:
     """(n,) whole numbers, written to a ``.npy`` file and mapped, so that they take no memory."""
-    found = np.fromiter(rows, np.int64)
-    save(path, found)
-    return np.load(path, mmap_mode="r") if len(found) else found  # an empty file cannot be mapped
+    numbers = np.fromiter(rows, np.int64)
+    save(path, numbers)
+    return (
+        np.load(path, mmap_mode="r") if len(numbers) else numbers
+    )  # an empty file cannot be mapped
 
 
 def in_blocks(rows: NDArray[np.int64]) -> Iterator[int]:

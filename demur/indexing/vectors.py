@@ -108,9 +108,9 @@ class Embedded:
 def _check_file(path: Path, stated: dict[str, Any]) -> None:
     size = path.stat().st_size if path.exists() else -1
     if size != stated["bytes"]:
-        found = "it is missing" if size < 0 else f"it has {size:,} bytes"
+        actual = "it is missing" if size < 0 else f"it has {size:,} bytes"
         raise IndexFileError(
-            f"{found}, its manifest says {stated['bytes']:,}", item=path, cure="embed again"
+            f"{actual}, its manifest says {stated['bytes']:,}", item=path, cure="embed again"
         )
 
 
@@ -182,17 +182,17 @@ class ShardWriter:
         with storage_errors(record):
             recorded = record.read_bytes().split(b"\n")[:-1]  # a torn last line has no end
         try:
-            head, *rest = [loose_json(line) for line in recorded]
-            found, shard = head["plan"], int(head["shard"])
-            done = [_Shard(**row) for row in rest]
+            head, *shard_lines = [loose_json(line) for line in recorded]
+            recorded_plan, shard = head["plan"], int(head["shard"])
+            done = [_Shard(**row) for row in shard_lines]
         except (ValueError, KeyError, TypeError) as error:
             raise IndexFileError(
                 f"not a list of shards: {error}", item=record, cure="embed into another folder"
             ) from error
-        differs = [key for key in plan if found.get(key) != plan[key]]
+        differs = [key for key in plan if recorded_plan.get(key) != plan[key]]
         if differs:
             key = next((k for k in ("encoder", "space", "role") if k in differs), differs[0])
-            old, new = (str(values.get(key))[:60] for values in (found, plan))
+            old, new = (str(values.get(key))[:60] for values in (recorded_plan, plan))
             raise IndexFileError(
                 f"its vectors have {key} {old!r}, not {new!r}: they cannot be mixed",
                 item=path,
@@ -201,7 +201,7 @@ class ShardWriter:
         if not (
             path / "manifest.json"
         ).exists():  # the run was stopped at some moment: trust nothing
-            done = done[: _whole(path, done)]
+            done = done[: _count_whole_shards(path, done)]
         return cls(path, plan, shard, done)
 
     def __enter__(self) -> ShardWriter:
@@ -237,21 +237,21 @@ class ShardWriter:
                 )  # leaves room for the header
                 handle.seek(0, os.SEEK_END)
 
-    def append(self, made: MadeShard) -> None:
+    def append(self, shard: MadeShard) -> None:
         """Add a shard's rows, sync them to disk, and only then record the shard."""
         if (self._path / "manifest.json").exists():
             self.cut(len(self.done))
-        blobs = (made.vectors, made.ids, made.errors)
+        blobs = (shard.vectors, shard.ids, shard.errors)
         with storage_errors(self._path):
             for handle, blob in zip(self._handles, blobs, strict=True):
                 handle.write(blob)
                 handle.flush()
                 os.fsync(handle.fileno())
             entry = _Shard(
-                made.input,
-                made.items,
-                made.failed,
-                made.items - made.failed,
+                shard.input,
+                shard.items,
+                shard.failed,
+                shard.items - shard.failed,
                 [*map(len, blobs)],
                 [*map(digest, blobs)],
             )
@@ -283,7 +283,7 @@ def _start(which: int) -> int:
     return HEADER if DATA[which] == "vectors.npy" else 0
 
 
-def _whole(path: Path, done: list[_Shard]) -> int:
+def _count_whole_shards(path: Path, done: list[_Shard]) -> int:
     """How many of the recorded shards, from the first on, are on the disk as they were recorded."""
     for which, name in enumerate(DATA):
         place = path / name

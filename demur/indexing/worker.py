@@ -65,7 +65,7 @@ class Worker:
         self._in_a_row = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
-        self._one = Lock()
+        self._one_at_a_time = Lock()
 
     def __enter__(self) -> Worker:
         return self
@@ -83,15 +83,15 @@ class Worker:
             StorageError: the process keeps crashing, whatever it is given.
             Exception: what the encoder raised.
         """
-        with self._one:
-            return self._in_parts(items, 1) if crashed_before else self._made(items, 0)
+        with self._one_at_a_time:
+            return self._in_parts(items, 1) if crashed_before else self._make_shard(items, 0)
 
-    def _made(self, items: Sequence[Item], crashes: int) -> MadeShard:
+    def _make_shard(self, items: Sequence[Item], crashes: int) -> MadeShard:
         """The shard of items that were in the process at that many crashes."""
         try:
-            made = self._asked(items)
+            new_shard = self._ask_process(items)
             self._in_a_row = 0
-            return made
+            return new_shard
         except WorkerCrashedError:
             self.crashes, self._in_a_row = self.crashes + 1, self._in_a_row + 1
         if self._in_a_row >= IN_A_ROW:
@@ -104,12 +104,13 @@ class Worker:
             return MadeShard(input_digest(items), 1, 1, b"", b"", lines([error]))
         step = self._batch if len(items) > self._batch else 1
         parts = [
-            self._made(items[start : start + step], crashes) for start in range(0, len(items), step)
+            self._make_shard(items[start : start + step], crashes)
+            for start in range(0, len(items), step)
         ]
         _, counts, failed, *blobs = zip(*parts, strict=True)
         return MadeShard(input_digest(items), sum(counts), sum(failed), *map(b"".join, blobs))
 
-    def _asked(self, items: Sequence[Item]) -> MadeShard:
+    def _ask_process(self, items: Sequence[Item]) -> MadeShard:
         for _ in range(CRASHES):
             if self._line is None:
                 with suppress(WorkerCrashedError):
@@ -118,7 +119,7 @@ class Worker:
             raise _given_up(
                 self._about[0], f"the worker crashed {CRASHES} times while it opened its model"
             )
-        return self._answered(pickle.dumps(items))
+        return self._send_and_receive(pickle.dumps(items))
 
     def open(self) -> None:
         """Start the process and have it open the encoder.
@@ -139,12 +140,12 @@ class Worker:
                 start_new_session=True,
             )
         try:
-            self._answered(pickle.dumps(self._about))
+            self._send_and_receive(pickle.dumps(self._about))
         except BaseException:
             self.close()
             raise
 
-    def _answered(self, blob: bytes) -> MadeShard:
+    def _send_and_receive(self, blob: bytes) -> MadeShard:
         assert self._line is not None
         try:
             self._line.send_bytes(blob)
@@ -154,8 +155,8 @@ class Worker:
             raise WorkerCrashedError("it crashed") from error
         if isinstance(answer, Exception):
             raise answer
-        made: MadeShard = answer
-        return made
+        new_shard: MadeShard = answer
+        return new_shard
 
     def close(self) -> None:
         """End the process."""

@@ -115,7 +115,7 @@ def far(monkeypatch):
             return ["found"]
 
         monkeypatch.setattr(engine, "_search_actors", list)
-        monkeypatch.setattr(engine, "_found", answer)
+        monkeypatch.setattr(engine, "_search_once", answer)
         monkeypatch.setattr(engine, "_one_pass", lambda *_: iter(answer()))
         return engine
 

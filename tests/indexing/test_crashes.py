@@ -351,7 +351,7 @@ class Fake(Worker):
         super().__init__(("stub", ""), "text", "passage", 1, batch)
         self.deadly, self.tried = deadly, []
 
-    def _asked(self, items):
+    def _ask_process(self, items):
         self.tried.append([item.id for item in items])
         if self.deadly(items):
             raise WorkerCrashedError

@@ -32,7 +32,7 @@ from demur.corpora.formats import (
 )
 from demur.corpora.lineage import quotation_id
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
     chosen,
     fields_as_attributes,
@@ -172,7 +172,9 @@ class EncyclopedicVQA(NativeSource):
             (image_id, self._image(row["dataset_name"], image_id, names)) for image_id in ids
         ]
 
-        def sample(sample_id: str, image_id: str, pictures: list[Found], **more: str) -> Sample:
+        def sample(
+            sample_id: str, image_id: str, pictures: list[FoundImage], **more: str
+        ) -> Sample:
             return self.sample(
                 place,
                 sample_id,
@@ -258,7 +260,7 @@ class EncyclopedicVQA(NativeSource):
                         names.setdefault(str(image["id"]), str(image.get("file_name")))
         return names
 
-    def _image(self, dataset: str, image_id: str, names: dict[str, str]) -> Found:
+    def _image(self, dataset: str, image_id: str, names: dict[str, str]) -> FoundImage:
         if dataset == "landmarks":
             below = "/".join((*image_id[:3], image_id))
             roots = [
@@ -275,7 +277,7 @@ class EncyclopedicVQA(NativeSource):
             )
         name = names.get(image_id)
         if name is None:
-            return Found(f"{image_id} (no file name in any id map)", None, "missing")
+            return FoundImage(f"{image_id} (no file name in any id map)", None, "missing")
         tops = ("inaturalist/", "inat/", "inaturalist/val/", "inat/val/", "")
         return first_there((self.images.file(f"{top}{name}") for top in tops), name)
 

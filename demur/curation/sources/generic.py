@@ -49,7 +49,7 @@ from demur.curation.sources.field_map import (
     read_map,
 )
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
     truth,
 )
@@ -361,7 +361,7 @@ class Generic(NativeSource):
 
     # --- images ---
 
-    def _images(self, row: _Row, name: str) -> list[Found]:
+    def _images(self, row: _Row, name: str) -> list[FoundImage]:
         """Images of a field, which holds one in any form (`demur.core.uris.picture_in`), or a list of these."""
         value = literal(pick(row.value, name)) if name else None
         cells = value if isinstance(value, list) else [value]

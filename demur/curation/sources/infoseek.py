@@ -24,7 +24,7 @@ from demur.core.store import Problems
 from demur.corpora import wiki6m
 from demur.corpora.formats import Lookup, csv_rows, first_existing, json_lines
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
     chosen,
     first_there,
@@ -193,7 +193,7 @@ class InfoSeek(NativeSource):
             for member, uri in self.members(archive).items()
         }
 
-    def _image(self, image_id: str) -> Found:
+    def _image(self, image_id: str) -> FoundImage:
         places = (
             f"oven_images/{image_id.removeprefix('oven_')[:2]}/{image_id}",
             f"oven_images/{image_id}",

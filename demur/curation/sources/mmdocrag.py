@@ -17,7 +17,7 @@ from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.corpora.formats import json_lines
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
     chosen,
     fields_as_attributes,
@@ -166,7 +166,7 @@ class MMDocRAG(NativeSource):
         archive = self.root / "images.zip"
         return self.members(archive) if archive.is_file() else {}
 
-    def _image(self, path: str) -> Found:
+    def _image(self, path: str) -> FoundImage:
         below = path if path.startswith("images/") else f"images/{path}"
         image = self.images.file(below)
         if image.status != "missing":

@@ -20,7 +20,7 @@ from demur.core.store import Problems, digest
 from demur.corpora.folder import images_below
 from demur.corpora.formats import in_numeric_order, parquet_rows
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
     fields_as_attributes,
     one_of,
@@ -202,7 +202,7 @@ class MRAGBench(NativeSource):
         )
 
     def _fresh(
-        self, pictures: list[Found], role: Role, seen: set[str], note: str
+        self, pictures: list[FoundImage], role: Role, seen: set[str], note: str
     ) -> list[Evidence]:
         fresh = []
         for picture in pictures:
@@ -215,7 +215,7 @@ class MRAGBench(NativeSource):
             fresh.append(Evidence.of(self._document(picture.ref), role))
         return fresh
 
-    def _list(self, row: dict[str, Any], field: str, uri: str) -> list[Found]:
+    def _list(self, row: dict[str, Any], field: str, uri: str) -> list[FoundImage]:
         return [
             self.images.cell(cell, f"{uri}/{field}/{i}")
             for i, cell in enumerate(listed(row.get(field)))

@@ -32,7 +32,7 @@ SUFFIXES = (".jpg", ".JPEG", ".jpeg", ".png", ".JPG", ".PNG", ".gif", ".webp")
 """Extensions tried, in this order, where a source names an image without one."""
 
 
-class Found(NamedTuple):
+class FoundImage(NamedTuple):
     """An image that a source names: its reference, or why there is none."""
 
     name: str
@@ -52,9 +52,9 @@ class Images:
     def __init__(self, root: Path, keep: int = 100_000) -> None:
         self.root = root
         self._keep = keep
-        self._known: OrderedDict[str, Found] = OrderedDict()
+        self._known: OrderedDict[str, FoundImage] = OrderedDict()
 
-    def at(self, uri: str, name: str = "", data: bytes | None = None) -> Found:
+    def at(self, uri: str, name: str = "", data: bytes | None = None) -> FoundImage:
         """The image behind a uri that `demur.core.uris.read_image` reads.
 
         Args:
@@ -65,26 +65,26 @@ class Images:
         if uri not in self._known:
             try:
                 content = read_uri(uri, self.root) if data is None else data
-                image = Found(name or uri, image_ref(content, uri), "ok")
+                image = FoundImage(name or uri, image_ref(content, uri), "ok")
             except StorageError:
-                image = Found(name or uri, None, "missing")
+                image = FoundImage(name or uri, None, "missing")
             except (DataError, ValueError, LookupError):
-                image = Found(name or uri, None, "unreadable")
+                image = FoundImage(name or uri, None, "unreadable")
             self._known[uri] = image
             if len(self._known) > self._keep:
                 self._known.popitem(last=False)
         self._known.move_to_end(uri)
         return self._known[uri]
 
-    def file(self, relative: str) -> Found:
+    def file(self, relative: str) -> FoundImage:
         """The image at a path below the root; a path that leads out of it counts as missing."""
         return self.cell(relative, relative, in_place=False)
 
-    def stem(self, relative: str) -> Found:
+    def stem(self, relative: str) -> FoundImage:
         """The image at a path without its extension."""
         return first_there((self.file(relative + suffix) for suffix in SUFFIXES), relative)
 
-    def cell(self, cell: Any, name: str, *, in_place: bool = True) -> Found:
+    def cell(self, cell: Any, name: str, *, in_place: bool = True) -> FoundImage:
         """The image in a cell of a table, in any form that `demur.core.uris.picture_in` reads.
 
         Args:
@@ -93,28 +93,28 @@ class Images:
             in_place: the name is the uri that the cell's content can be read from again.
         """
         if not cell:
-            return Found(name, None, "missing")
+            return FoundImage(name, None, "missing")
         try:
             if in_place and isinstance(content := picture_in(cell), bytes):
                 return self.at(name, data=content)
             path = picture_file(cell, self.root)
         except NotDownloaded as error:
-            return Found(f"{error.item} ({error.cure})", None, "not downloaded")
+            return FoundImage(f"{error.item} ({error.cure})", None, "not downloaded")
         except DataError:
-            return Found(name, None, "missing" if isinstance(cell, str) else "unreadable")
+            return FoundImage(name, None, "missing" if isinstance(cell, str) else "unreadable")
         try:
             there = path.is_file()
         except OSError:  # the name is longer than any file's
             there = False
         uri = path.relative_to(self.root).as_posix()
-        return self.at(uri, name) if there else Found(uri, None, "missing")
+        return self.at(uri, name) if there else FoundImage(uri, None, "missing")
 
 
-def first_there(tries: Iterable[Found], name: str) -> Found:
+def first_there(tries: Iterable[FoundImage], name: str) -> FoundImage:
     """The first that is not missing; else ``name`` as a missing image."""
     return next(
         (candidate for candidate in tries if candidate.status != "missing"),
-        Found(name, None, "missing"),
+        FoundImage(name, None, "missing"),
     )
 
 
@@ -209,7 +209,7 @@ class NativeSource:
         *,
         question: str,
         answers: AnswerSpec,
-        images: Iterable[Found] = (),
+        images: Iterable[FoundImage] = (),
         gold: Iterable[Evidence] = (),
         negatives: Iterable[Evidence] = (),
         lacks: Iterable[str] = (),

@@ -21,7 +21,7 @@ from demur.core.text import stream_safe
 from demur.corpora import kilt
 from demur.corpora.formats import Lookup, first_existing, json_lines
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
     chosen,
     fields_as_attributes,
@@ -151,11 +151,11 @@ class ViQuAE(NativeSource):
     def _files(self) -> kilt.CommonsFiles:
         return kilt.CommonsFiles(self.root / "images")
 
-    def _image(self, name: str) -> Found:
+    def _image(self, name: str) -> FoundImage:
         try:
             return self.images.file(f"images/{self._files.find(name) or name}")
         except DataError:  # it leads out of the folder
-            return Found(name, None, "missing")
+            return FoundImage(name, None, "missing")
 
 
 def _title(title: str) -> str:

@@ -19,7 +19,7 @@ from demur.core.store import Problems, digest
 from demur.corpora.evqa import PICTURE_LICENCE
 from demur.corpora.formats import LineIndex, Seen, first_existing, json_items
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
     chosen,
     items,
@@ -180,17 +180,17 @@ class WebQA(NativeSource):
             return None
         return LineIndex(path, path.with_suffix(".lineidx"))
 
-    def _image(self, image_id: Any) -> Found:
+    def _image(self, image_id: Any) -> FoundImage:
         name = str(image_id)
         if self._store is None:
-            return Found(name, None, "missing")
+            return FoundImage(name, None, "missing")
         try:
             number = int(name) % 10_000_000
             head = self._store.line(number, 64)
         except (ValueError, IndexError):
-            return Found(f"{name} (no such row in imgs.tsv)", None, "missing")
+            return FoundImage(f"{name} (no such row in imgs.tsv)", None, "missing")
         if head.partition(b"\t")[0].decode("ascii", "replace") != name:
-            return Found(f"{name} (its row in imgs.tsv holds another id)", None, "missing")
+            return FoundImage(f"{name} (its row in imgs.tsv holds another id)", None, "missing")
         return self.images.at(f"tsv:{self._store.path.name}#{self._store.offsets[number]}", name)
 
 

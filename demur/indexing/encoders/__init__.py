@@ -103,8 +103,10 @@ def fingerprint_of(encoder: Encoder) -> str:
     So a user who edits the class is never given the vectors that it made before, whatever `fingerprint` says of it.
     """
     kind = encoder.__class__  # a stand-in may say what it stands for
-    own = kind.__module__.partition(".")[0] == "demur"
-    return encoder.fingerprint() if own else digest([encoder.fingerprint(), code_digest(kind)])
+    is_demurs = kind.__module__.partition(".")[0] == "demur"
+    return (
+        encoder.fingerprint() if is_demurs else digest([encoder.fingerprint(), code_digest(kind)])
+    )
 
 
 def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> int:

@@ -107,7 +107,7 @@ def graph(tensors: dict[str, NDArray[Any]]) -> bytes:
         helper.make_node("Softmax", ["logits"], ["classes"], axis=-1),
     ]
     shape = helper.make_tensor_value_info
-    made = helper.make_graph(
+    network = helper.make_graph(
         nodes,
         "efficientnet-lite0",
         [shape("image", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])],
@@ -117,7 +117,7 @@ def graph(tensors: dict[str, NDArray[Any]]) -> bytes:
         ],
         constants,
     )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(network, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return bytes(model.SerializeToString())
 
 
@@ -187,5 +187,7 @@ class EfficientNetLite0:
         mapped, head = self._mapped
         pixels = (square.astype(np.float32) - 127) / 128
         _, classes, maps = mapped.run(None, {"image": pixels.transpose(2, 0, 1)[None]})
-        found: NDArray[np.float32] = np.tensordot(head[int(classes[0].argmax())], maps[0], axes=1)
-        return np.maximum(found, 0)
+        activations: NDArray[np.float32] = np.tensordot(
+            head[int(classes[0].argmax())], maps[0], axes=1
+        )
+        return np.maximum(activations, 0)

@@ -80,8 +80,8 @@ class EvaClipEncoder(JointModel):
         """
         source, options = named("evaclip", argument, _OPTIONS)
         consent = options.pop("trust_remote_code", "yes" if trust().code else "")
-        kept = "&".join(f"{key}={value}" for key, value in options.items())
-        self.name = f"evaclip:{source}" + (f"?{kept}" if kept else "")
+        kept_options = "&".join(f"{key}={value}" for key, value in options.items())
+        self.name = f"evaclip:{source}" + (f"?{kept_options}" if kept_options else "")
         if not source:
             raise UsageError(
                 "no repository is named", item=self.name, cure="e.g. evaclip:BAAI/EVA-CLIP-8B"

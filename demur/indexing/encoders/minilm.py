@@ -65,18 +65,18 @@ def tokenizer() -> Any:
             "the vocabulary was changed", item="bert_uncased/vocab.txt", cure="install demur again"
         )
     vocabulary = {word: number for number, word in enumerate(data.decode().split("\n")[:-1])}
-    made = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
-    made.normalizer = BertNormalizer(
+    wordpiece = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
+    wordpiece.normalizer = BertNormalizer(
         clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True
     )
-    made.pre_tokenizer = BertPreTokenizer()
-    made.post_processor = TemplateProcessing(
+    wordpiece.pre_tokenizer = BertPreTokenizer()
+    wordpiece.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(t, vocabulary[t]) for t in ("[CLS]", "[SEP]")]
     )
     # The marks are tokens wherever they stand in a text, as in the model's own tokenizer.
-    made.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
-    made.enable_truncation(MAX_TOKENS)
-    return made
+    wordpiece.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    wordpiece.enable_truncation(MAX_TOKENS)
+    return wordpiece
 
 
 def tokens(texts: Sequence[str]) -> list[list[int]]:
@@ -87,11 +87,11 @@ def tokens(texts: Sequence[str]) -> list[list[int]]:
     the model's window (there are mostly blanks, or one word without end) the whole is read after all.
     """
     heads = [_head(text) for text in texts]
-    found = [encoding.ids for encoding in tokenizer().encode_batch(heads)]
+    token_ids = [encoding.ids for encoding in tokenizer().encode_batch(heads)]
     for place, (head, text) in enumerate(zip(heads, texts, strict=True)):
-        if len(head) < len(text) and len(found[place]) < MAX_TOKENS:
-            found[place] = tokenizer().encode(text).ids
-    return found
+        if len(head) < len(text) and len(token_ids[place]) < MAX_TOKENS:
+            token_ids[place] = tokenizer().encode(text).ids
+    return token_ids
 
 
 def _head(text: str) -> str:
@@ -212,13 +212,13 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         )
         heads = [f"{to}.q", f"{to}.k", f"{to}.v"]
         nodes.append(helper.make_node("Split", [together], heads, axis=-1, num_outputs=3))
-        seen = node(
+        attended = node(
             "MultiHeadAttention", heads, f"{to}.seen", domain="com.microsoft", num_heads=_HEADS
         )
-        seen = linear(
-            seen, *matrix(layer, 3), weights[f"{part}.attention.output.dense.bias"], f"{to}.out"
+        attended = linear(
+            attended, *matrix(layer, 3), weights[f"{part}.attention.output.dense.bias"], f"{to}.out"
         )
-        x = normalise(seen, x, f"{part}.attention.output.LayerNorm", f"{to}.attended")
+        x = normalise(attended, x, f"{part}.attention.output.LayerNorm", f"{to}.attended")
         wide = linear(
             x, *matrix(layer, 4), weights[f"{part}.intermediate.dense.bias"], f"{to}.wide"
         )
@@ -228,7 +228,7 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         )
         x = normalise(narrow, x, f"{part}.output.LayerNorm", f"{to}.x")
     node("ReduceMean", [x, constant("tokens", np.array([1]))], "mean", keepdims=0)
-    made = helper.make_graph(
+    network = helper.make_graph(
         nodes,
         "all-MiniLM-L6-v2",
         [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "tokens"])],
@@ -236,7 +236,9 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         constants,
     )
     domains = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
-    return bytes(helper.make_model(made, opset_imports=domains, ir_version=8).SerializeToString())
+    return bytes(
+        helper.make_model(network, opset_imports=domains, ir_version=8).SerializeToString()
+    )
 
 
 class MiniLM:

@@ -200,7 +200,9 @@ class OfflineEncoder:
 
 def _unit(rows: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
     """Rows of length 1, (n, width); each is normalised alone, so that its bits do not depend on the others."""
-    made = [row / np.float32(max(float(np.sqrt(np.dot(row, row))), 1e-12)) for row in rows]
+    unit_rows = [row / np.float32(max(float(np.sqrt(np.dot(row, row))), 1e-12)) for row in rows]
     return (
-        np.stack(made).astype(np.float32, copy=False) if made else np.empty((0, width), np.float32)
+        np.stack(unit_rows).astype(np.float32, copy=False)
+        if unit_rows
+        else np.empty((0, width), np.float32)
     )

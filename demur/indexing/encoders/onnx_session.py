@@ -48,7 +48,7 @@ def _probe() -> bytes:
         numpy_helper.from_array(np.full((_PROBE, _PROBE), 127, np.int8), "w"),
         numpy_helper.from_array(np.ones(1, np.float32), "s"),
     ]
-    made = helper.make_graph(
+    network = helper.make_graph(
         [helper.make_node("DynamicQuantizeMatMul", ["x", "w", "s"], ["y"], domain="com.microsoft")],
         "probe",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [_PROBE, _PROBE])],
@@ -56,7 +56,9 @@ def _probe() -> bytes:
         constants,
     )
     domains = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return bytes(helper.make_model(made, opset_imports=domains, ir_version=8).SerializeToString())
+    return bytes(
+        helper.make_model(network, opset_imports=domains, ir_version=8).SerializeToString()
+    )
 
 
 @cache

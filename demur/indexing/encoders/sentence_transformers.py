@@ -85,10 +85,12 @@ class SentenceTransformersEncoder:
         refuse_random(missing, self.name, allowed=allow_random)
         self._model.half() if precision == "fp16" else self._model.float()  # whatever its files have
         self.similarity = "dot" if options.get("similarity", declared) == "dot" else "cosine"
-        own = dict(self._model.prompts or {})
+        model_prompts = dict(self._model.prompts or {})
         self._prompts: dict[Role, str] = {
-            "query": options.get("query", own.get("query") or ""),
-            "passage": options.get("passage", own.get("passage") or own.get("document") or ""),
+            "query": options.get("query", model_prompts.get("query") or ""),
+            "passage": options.get(
+                "passage", model_prompts.get("passage") or model_prompts.get("document") or ""
+            ),
         }
         self.note = f"sentence-transformers {source}, {precision}" + (
             ", RANDOM weights" if missing else ""

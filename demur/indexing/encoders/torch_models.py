@@ -34,7 +34,7 @@ def require_torch(what: str) -> None:
         import torch  # noqa: F401
 
 
-def pick_device(asked: str | None, item: str) -> torch.device:
+def pick_device(device_name: str | None, item: str) -> torch.device:
     """The device asked for, else the best that is there: CUDA, then MPS, then the CPU.
 
     Raises:
@@ -42,16 +42,16 @@ def pick_device(asked: str | None, item: str) -> torch.device:
     """
     import torch
 
-    if asked is None:
+    if device_name is None:
         mps = torch.backends.mps.is_available()
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if mps else "cpu")
     try:
-        device = torch.device(asked)
+        device = torch.device(device_name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(
-            f"device {asked!r} cannot be used: {reason}",
+            f"device {device_name!r} cannot be used: {reason}",
             item=item,
             cure="leave it out, or give 'cpu'",
         ) from error
@@ -84,11 +84,11 @@ def running(
     Raises:
         UsageError: the device cannot be used.
     """
-    found = pick_device(device, item)
-    on_gpu = found.type == "cuda"
+    chosen_device = pick_device(device, item)
+    on_gpu = chosen_device.type == "cuda"
     size = int(options.get("batch", batch_on_gpu if on_gpu else batch))
     return Running(
-        found, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item)
+        chosen_device, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item)
     )
 
 
@@ -146,11 +146,11 @@ class Batches:
         Raises:
             UsageError: a single item does not fit.
         """
-        made: list[NDArray[np.float32]] = []
+        blocks: list[NDArray[np.float32]] = []
         start = 0
         while start < len(items):
             try:
-                made.append(forward(items[start : start + self.size]))
+                blocks.append(forward(items[start : start + self.size]))
             except (RuntimeError, MemoryError) as error:
                 if not _out_of_memory(error):
                     raise
@@ -164,8 +164,8 @@ class Batches:
                 _release()
                 self.size //= 2
                 continue
-            start += len(made[-1])
-        return made
+            start += len(blocks[-1])
+        return blocks
 
 
 def _out_of_memory(error: BaseException) -> bool:
@@ -207,8 +207,10 @@ def unit(rows: torch.Tensor) -> NDArray[np.float32]:
     """Rows of a tensor at length 1, in single precision whatever the model's."""
     import torch
 
-    found: NDArray[np.float32] = torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
-    return found
+    unit_rows: NDArray[np.float32] = (
+        torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
+    )
+    return unit_rows
 
 
 def together(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:

@@ -49,10 +49,10 @@ def pinned(pin: Pin, what: str) -> bytes:
         raise UsageError(
             f"the weights cannot be read: {error.message}", item=path, cure=cure
         ) from error
-    found = digest(data)
-    if found != pin.sha256:
+    actual = digest(data)
+    if actual != pin.sha256:
         raise UsageError(
-            f"not the file that {what} was made for: expected sha256 {pin.sha256[:16]}, found {found[:16]}",
+            f"not the file that {what} was made for: expected sha256 {pin.sha256[:16]}, found {actual[:16]}",
             item=path,
             cure=cure,
         )
