@@ -28,7 +28,9 @@ class AnswerBearing:
         self._by_spelling: dict[str, set[str]] = defaultdict(set)
         self._by_word: dict[str, set[str]] = defaultdict(set)
         """A word compared exactly (digits, other scripts) -> questions."""
-        self._letters = {w: run_together(w) for found in self._context.values() for w in found}
+        self._letters = {
+            w: run_together(w) for answer_words in self._context.values() for w in answer_words
+        }
         self._always: set[str] = set()
         for s in samples:
             telling = anchors(s.answers)
@@ -76,11 +78,11 @@ class AnswerBearing:
     def drop(self, sample: str) -> None:
         """Remove a question."""
         self._always.discard(sample)
-        for found in (self._by_spelling, self._by_word):
-            for key in [key for key, samples in found.items() if sample in samples]:
-                found[key].discard(sample)
-                if not found[key]:
-                    del found[key]
+        for questions_of in (self._by_spelling, self._by_word):
+            for key in [key for key, samples in questions_of.items() if sample in samples]:
+                questions_of[key].discard(sample)
+                if not questions_of[key]:
+                    del questions_of[key]
 
     def _may_have_context(self, sample: str, letters: str) -> bool:
         """Whether a text may hold a word of the question."""

@@ -163,18 +163,20 @@ def _sources(
     pools: dict[str, int] = dict(manifest.get("pools") or {})
     drawn: dict[str, int] = dict(manifest.get("drawn") or pools)
     rows: list[list[object]] = []
-    for source, kept in manifest["counts"]["by_source"].items():
-        own = [s for s in samples if s.source == source]
+    for source, kept_count in manifest["counts"]["by_source"].items():
+        samples_of_source = [s for s in samples if s.source == source]
         rows.append(
             [
                 source,
                 pools.get(source, "-"),
                 drawn.get(source, "-"),
-                kept,
-                _share(kept, drawn.get(source, 0)),
-                " / ".join(sorted({"text + image" if s.images else "text" for s in own})),
-                _modality([e for s in own for e in s.gold]),
-                _modality([e for s in own for e in s.negatives]),
+                kept_count,
+                _share(kept_count, drawn.get(source, 0)),
+                " / ".join(
+                    sorted({"text + image" if s.images else "text" for s in samples_of_source})
+                ),
+                _modality([e for s in samples_of_source for e in s.gold]),
+                _modality([e for s in samples_of_source for e in s.negatives]),
             ]
         )
     return ["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], rows
@@ -191,11 +193,11 @@ def _funnel(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
         for s in funnel
     ]
     lost = sum(1 for d in drops if d.evidence)
-    told = f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
+    lost_note = f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
     return (
         "## How it was curated\n\n"
         + _table(["stage", "entered", "kept", "left because"], rows)
-        + (told if lost else "")
+        + (lost_note if lost else "")
     )
 
 
@@ -206,8 +208,8 @@ def _models(manifest: Mapping[str, Any]) -> str:
 
 def _separation(manifest: Mapping[str, Any]) -> str:
     """How well shallow features separate gold from distractors."""
-    found = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
-    if not found:
+    separations = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
+    if not separations:
         return ""
 
     def cell(value: float | None) -> str:
@@ -223,9 +225,9 @@ def _separation(manifest: Mapping[str, Any]) -> str:
             cell(row.distractors),
             "yes" if row.telling else "no",
         ]
-        for row in found
+        for row in separations
     ]
-    telling = [f"- {safe(str(row))}" for row in found if row.telling]
+    telling = [f"- {safe(str(row))}" for row in separations if row.telling]
     return (
         "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
         "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
@@ -291,20 +293,23 @@ def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
         ["images among the gold evidence", having(lambda s: shows(s.gold, Modality.IMAGE))],
         ["text among the distractors", having(lambda s: shows(s.negatives, Modality.TEXT))],
         ["images among the distractors", having(lambda s: shows(s.negatives, Modality.IMAGE))],
-        ["gates that may not know the answer", ", ".join(_asked(manifest, "parametric")) or "none"],
+        [
+            "gates that may not know the answer",
+            ", ".join(_gates_asked_in(manifest, "parametric")) or "none",
+        ],
         [
             "a gate answers each sample from its gold evidence",
             _promise(manifest, "solvable", "any_correct"),
         ],
         [
             "each distractor alone lets no gate answer",
-            "yes" if _asked(manifest, "distractor") else "not checked",
+            "yes" if _gates_asked_in(manifest, "distractor") else "not checked",
         ],
         ["versioned, can be rebuilt with stronger gates", "yes (`demur rebuild`)"],
     ]
 
 
-def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
+def _gates_asked_in(manifest: Mapping[str, Any], stage: str) -> list[str]:
     """Gates that were asked in a stage."""
     return [
         g
@@ -316,22 +321,22 @@ def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
 def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
     """How much each gate was asked about the kept samples, and why it was not asked the rest."""
 
-    def cell(one: Mapping[str, Any] | None, at_most: str = "") -> str:
-        return f"{at_most}{one['asked']:,} of {one['of']:,}" if one else "-"
+    def cell(counts: Mapping[str, Any] | None, at_most: str = "") -> str:
+        return f"{at_most}{counts['asked']:,} of {counts['of']:,}" if counts else "-"
 
     rows = []
     for name, model in sorted(dict(manifest.get("gate_models") or {}).items()):
-        asked = model.get("asked") or {}
-        why: Counter[str] = Counter()
-        for one in asked.values():
-            why.update(one["skipped"])
+        counts_of_stage = model.get("asked") or {}
+        reasons: Counter[str] = Counter()
+        for counts in counts_of_stage.values():
+            reasons.update(counts["skipped"])
         rows.append(
             [
                 name,
-                cell(asked.get("parametric")),
-                cell(asked.get("solvable"), "at most "),
-                cell(asked.get("distractor")),
-                "; ".join(f"{reason} ({n:,})" for reason, n in sorted(why.items())) or "-",
+                cell(counts_of_stage.get("parametric")),
+                cell(counts_of_stage.get("solvable"), "at most "),
+                cell(counts_of_stage.get("distractor")),
+                "; ".join(f"{reason} ({n:,})" for reason, n in sorted(reasons.items())) or "-",
             ]
         )
     if not rows:
@@ -377,7 +382,7 @@ def _judged(manifest: Mapping[str, Any]) -> str:
 def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
     """Whether a stage's default rule holds for every sample: only if it was the rule, and a gate was asked."""
     rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
-    if not _asked(manifest, stage):
+    if not _gates_asked_in(manifest, stage):
         return "not checked"
     return "yes" if rule == default else f"no: the rule is {rule}"
 
@@ -400,24 +405,26 @@ def _statistics(
 
 
 def _stage_one(manifest: Mapping[str, Any]) -> str:
-    one = manifest.get("stage_one")
-    if not one:
+    stage_one = manifest.get("stage_one")
+    if not stage_one:
         return ""
     return (
-        f"\n\nStage I keeps {one['kept']:d} samples that no gate answers correctly; "
-        f"for {one['kept_by_the_literal_rule']:d} of these the answer of every gate that can be asked was judged wrong "
+        f"\n\nStage I keeps {stage_one['kept']:d} samples that no gate answers correctly; "
+        f"for {stage_one['kept_by_the_literal_rule']:d} of these the answer of every gate that can be asked was judged wrong "
         "(the difference is what some gate declined to answer). This release goes by "
-        f"the {'first' if one['rule'] == 'not_correct' else 'second'}."
+        f"the {'first' if stage_one['rule'] == 'not_correct' else 'second'}."
     )
 
 
 def _retest(manifest: Mapping[str, Any]) -> str:
-    found = {g: c for g, c in sorted(dict(manifest.get("retest") or {}).items()) if c.get("asked")}
-    if not found:
+    counts_of_gate = {
+        g: c for g, c in sorted(dict(manifest.get("retest") or {}).items()) if c.get("asked")
+    }
+    if not counts_of_gate:
         return ""
     rows = [
         [g, _share(c.get("same", 0), c["asked"]), _share(c.get("correct", 0), c["asked"])]
-        for g, c in found.items()
+        for g, c in counts_of_gate.items()
     ]
     return (
         "## Asked again\n\nSome kept samples were put to the gates once more, without evidence, in an independent "
@@ -428,7 +435,7 @@ def _retest(manifest: Mapping[str, Any]) -> str:
 
 def _topics(manifest: Mapping[str, Any]) -> str:
     parts = []
-    for found in manifest.get("topics") or []:
+    for drift in manifest.get("topics") or []:
         retained = "{:.1f} % [{:.1f}, {:.1f}]"
         rows = [
             [
@@ -437,21 +444,21 @@ def _topics(manifest: Mapping[str, Any]) -> str:
                 r["after"],
                 retained.format(*(100 * r[k] for k in ("retained", "low", "high"))),
             ]
-            for r in found["rows"]
+            for r in drift["rows"]
         ]
-        by, namer = str(found["by"]), found.get("named_by")
+        by, namer = str(drift["by"]), drift.get("named_by")
         by += f", named by {namer} from representative questions" if namer else ""
         head = ["topic", "pool", "release", "retained [95 %]"]
-        if any(r.get("description") for r in found["rows"]):
+        if any(r.get("description") for r in drift["rows"]):
             head.insert(1, "about")
             rows = [
                 [row[0], r.get("description", ""), *row[1:]]
-                for row, r in zip(rows, found["rows"], strict=True)
+                for row, r in zip(rows, drift["rows"], strict=True)
             ]
         parts.append(
-            f"Topics by {safe(by)}: the largest share changed by {found['largest_change']:.1f} points; "
-            f"chi-square {found['chi_square']:.1f} at {found['freedom']:d} degrees of freedom, permutation "
-            f"p = {found['p']:.4f}.\n\n" + _table(head, rows)
+            f"Topics by {safe(by)}: the largest share changed by {drift['largest_change']:.1f} points; "
+            f"chi-square {drift['chi_square']:.1f} at {drift['freedom']:d} degrees of freedom, permutation "
+            f"p = {drift['p']:.4f}.\n\n" + _table(head, rows)
         )
     return "## Topics before and after\n\n" + "\n\n".join(parts) if parts else ""
 

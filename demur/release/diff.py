@@ -83,34 +83,34 @@ def difference(old: Release, new: Release) -> Difference:
             if i not in others
         )
 
-    left, came = moved(before, after, why_new), moved(after, before, why_old)
+    samples_left, samples_came = moved(before, after, why_new), moved(after, before, why_old)
     changed = tuple(
         c for i in before if i in after and (c := _changed(before[i], after[i], lost)) is not None
     )
-    same = len(before) - len(left) - len(changed)
+    equal_count = len(before) - len(samples_left) - len(changed)
     by_source: dict[str, Counter[str]] = {}
     by_topic: dict[str, Counter[str]] = {}
-    what = (
+    change_of_sample = (
         {c.sample: "changed" for c in changed}
-        | {c.sample: "left" for c in left}
-        | {c.sample: "came" for c in came}
+        | {c.sample: "left" for c in samples_left}
+        | {c.sample: "came" for c in samples_came}
     )
     for sample in {**before, **after}.values():
         for table, key in ((by_source, sample.source), (by_topic, sample.topic)):
-            table.setdefault(key, Counter())[what.get(sample.id, "same")] += 1
+            table.setdefault(key, Counter())[change_of_sample.get(sample.id, "same")] += 1
     return Difference(
         old=f"{old.name} {old.version}",
         new=f"{new.name} {new.version}",
-        same=same,
-        left=left,
-        came=came,
+        same=equal_count,
+        left=samples_left,
+        came=samples_came,
         changed=changed,
         recipe=_recipes(old.manifest.get("recipe", {}), new.manifest.get("recipe", {})),
-        made=_made(old.manifest, new.manifest),
+        made=_changed_inputs(old.manifest, new.manifest),
         by_source={k: dict(v) for k, v in sorted(by_source.items())},
         by_topic={k: dict(v) for k, v in sorted(by_topic.items())},
-        why_left=dict(Counter(x.why for x in left).most_common()),
-        why_came=dict(Counter(x.why for x in came).most_common()),
+        why_left=dict(Counter(x.why for x in samples_left).most_common()),
+        why_came=dict(Counter(x.why for x in samples_came).most_common()),
     )
 
 
@@ -154,7 +154,7 @@ _MAKERS = (
 )
 
 
-def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _changed_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """The differing inputs in the manifests, by the path of the single value."""
 
     def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -165,7 +165,7 @@ def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]
         else:
             yield path, value
 
-    one, other = (
+    old_inputs, new_inputs = (
         dict(leaf for k in _MAKERS if k in m for leaf in leaves(m[k], k)) for m in (old, new)
     )
-    return _recipes(one, other)
+    return _recipes(old_inputs, new_inputs)

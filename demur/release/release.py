@@ -52,31 +52,36 @@ def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = read_json(path)
-        asked = {
+        convergence = read_json(path)
+        gates = {
             g for g, model in manifest["gate_models"].items() if "parametric" in model["stages"]
         }
-        if (found["name"], found["version"], set(found["gates"])) != (
+        if (convergence["name"], convergence["version"], set(convergence["gates"])) != (
             manifest["name"],
             manifest["version"],
-            asked,
+            gates,
         ):
             return {}
         sources = {name: source["sha256"] for name, source in manifest["sources"].items()}
         models = {
             g: digest({k: v for k, v in manifest["gate_models"][g].items() if k != "asked"})
-            for g in asked
+            for g in gates
         }
-        if (found.get("sources", sources), found.get("gate_models", models)) != (sources, models):
+        if (convergence.get("sources", sources), convergence.get("gate_models", models)) != (
+            sources,
+            models,
+        ):
             return {}
         rounds = []
-        for one in found["rounds"]:
-            monitors = {m: r for m, r in one["monitors"].items() if r["accuracy"] is not None}
+        for gate_round in convergence["rounds"]:
+            monitors = {
+                m: r for m, r in gate_round["monitors"].items() if r["accuracy"] is not None
+            }
             rounds.append(
                 {
-                    "gates": one["gates"],
-                    "size": one["size"],
-                    "kept": one.get("kept"),
+                    "gates": gate_round["gates"],
+                    "size": gate_round["size"],
+                    "kept": gate_round.get("kept"),
                     "monitors": monitors,
                 }
             )
@@ -108,8 +113,8 @@ class Release:
         """
         path = folder / "manifest.json"
         if not folder.is_dir():
-            what = "is a file, not a folder" if folder.is_file() else "no such folder"
-            raise ReleaseError(what, item=folder, cure="check the path")
+            fault = "is a file, not a folder" if folder.is_file() else "no such folder"
+            raise ReleaseError(fault, item=folder, cure="check the path")
         if not path.is_file():
             inner = folder / "release"
             raise ReleaseError(
@@ -120,14 +125,14 @@ class Release:
                 else "build it again, or check the path",
             )
         manifest = read_json(path)
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        if found is None:
+        stated_format = manifest.get("format") if isinstance(manifest, dict) else None
+        if stated_format is None:
             raise ReleaseError(
                 "not the manifest of a release", item=path, cure="name a release folder"
             )
-        if found != FORMAT:
+        if stated_format != FORMAT:
             raise ReleaseError(
-                f"expected format {FORMAT}, found {str(found)[:60]}",
+                f"expected format {FORMAT}, found {str(stated_format)[:60]}",
                 item=path,
                 cure="use a demur that knows it",
             )
@@ -156,17 +161,17 @@ class Release:
         with _table_errors(path, "not a Parquet file"):
             file = pq.ParquetFile(path)
             packed = path.stat().st_size
-        found = file.schema_arrow
+        actual = file.schema_arrow
         expected = schema_of(name)
-        if not found.equals(expected, check_metadata=False):
-            odd = [
+        if not actual.equals(expected, check_metadata=False):
+            odd_columns = [
                 n
                 for n in expected.names
-                if n not in found.names or found.field(n) != expected.field(n)
+                if n not in actual.names or actual.field(n) != expected.field(n)
             ]
-            odd += [n for n in found.names if n not in expected.names]
+            odd_columns += [n for n in actual.names if n not in expected.names]
             raise ReleaseError(
-                f"not the columns of a release: {', '.join(odd)[:200] or 'their order'}",
+                f"not the columns of a release: {', '.join(odd_columns)[:200] or 'their order'}",
                 item=path,
                 cure="fetch the release again",
             )
@@ -297,8 +302,8 @@ class Release:
 
         def evidence(link: dict[str, Any]) -> Evidence:
             document = self.documents[link["id"]]
-            own = {name: document[name] for name in ("modality", "title", "text", *LINEAGE)}
-            return Evidence(image=ref(document) if document["sha256"] else None, **own, **link)
+            fields = {name: document[name] for name in ("modality", "title", "text", *LINEAGE)}
+            return Evidence(image=ref(document) if document["sha256"] else None, **fields, **link)
 
         return Sample(
             **{name: row[name] for name in (*SAMPLE_TEXTS, "answerable")},
@@ -353,12 +358,12 @@ class Release:
         return rows
 
     def _objects(self, name: str) -> list[dict[str, Any]]:
-        found = read_json(self.folder / name)
-        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        rows = read_json(self.folder / name)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise ReleaseError(
                 "not a list of objects", item=self.folder / name, cure="fetch the release again"
             )
-        return found
+        return rows
 
     def drops(self) -> Iterator[Drop]:
         """Every dropped sample and distractor, with stage and reason."""

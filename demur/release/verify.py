@@ -40,28 +40,28 @@ def verify(release: Release) -> list[str]:
     K_min; a correct gate where none may be; a funnel that does not add up; and that every count in manifest, card,
     citation and Croissant follows from the tables.
     """
-    found = list(_file_faults(release))
-    if any(line.startswith("data/") or line.endswith(": missing") for line in found):
-        return found  # the files are not those released: there is nothing more to check
+    faults = list(_file_faults(release))
+    if any(line.startswith("data/") or line.endswith(": missing") for line in faults):
+        return faults  # the files are not those released: there is nothing more to check
     try:
         samples = list(release.samples())
         documents = documents_of(samples)
     except DemurError as error:
-        return [*found, str(error)]
+        return [*faults, str(error)]
     image_hashes: dict[str, ImageHash | None] = {}
     for check in (_id_faults, _sample_faults):
-        found += _lines(check(release, samples), "data")
-    found += _lines(_image_faults(release, image_hashes), "data")
-    found += _lines(_leak_faults(samples, image_hashes, _same_image(release)), "data")
-    found += _lines(_funnel_faults(release, samples), "funnel.json")
-    found += _lines(_gate_faults(release, samples), "gates.jsonl")
+        faults += _lines(check(release, samples), "data")
+    faults += _lines(_image_faults(release, image_hashes), "data")
+    faults += _lines(_leak_faults(samples, image_hashes, _same_image(release)), "data")
+    faults += _lines(_funnel_faults(release, samples), "funnel.json")
+    faults += _lines(_gate_faults(release, samples), "gates.jsonl")
     derived = counts(samples, documents)
     stated = release.manifest["counts"]
     if derived != stated:
         wrong = sorted(k for k in {*derived, *stated} if stated.get(k) != derived.get(k))
-        found.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
-    found += _lines(_manifest_faults(release, samples, derived), "manifest.json")
-    return found + _lines(_card_faults(release, samples), "README.md")
+        faults.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
+    faults += _lines(_manifest_faults(release, samples, derived), "manifest.json")
+    return faults + _lines(_card_faults(release, samples), "README.md")
 
 
 def open_sound(folder: Path) -> Release:
@@ -82,16 +82,16 @@ def open_sound(folder: Path) -> Release:
 
 def _lines(faults: Iterator[str], where: str) -> list[str]:
     """All faults; the last one may be that a file cannot be read."""
-    found: list[str] = []
+    lines: list[str] = []
     try:
-        found.extend(faults)
+        lines.extend(faults)
     except ValidationError as error:
-        found.append(f"{where}: not what it should be: {why_invalid(error)}")
+        lines.append(f"{where}: not what it should be: {why_invalid(error)}")
     except DemurError as error:
-        found.append(str(error))
+        lines.append(str(error))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        found.append(f"{where}: cannot be checked: {type(error).__name__}: {error}")
-    return found
+        lines.append(f"{where}: cannot be checked: {type(error).__name__}: {error}")
+    return lines
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -192,11 +192,11 @@ def _same_image(release: Release) -> Callable[[str], int]:
 
     recipe = release.manifest.get("recipe") or {}
     common = (recipe.get("retrieval") or {}).get("same_image", "look")
-    own = {
+    choice_of_source = {
         s.get("name"): (s.get("retrieval") or {}).get("same_image", common)
         for s in recipe.get("sources") or ()
     }
-    return lambda source: IMAGE_THRESHOLDS.get(own.get(source, common), IMAGE_NEAR)
+    return lambda source: IMAGE_THRESHOLDS.get(choice_of_source.get(source, common), IMAGE_NEAR)
 
 
 def _image_faults(release: Release, image_hashes: dict[str, ImageHash | None]) -> Iterator[str]:
@@ -246,24 +246,28 @@ def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
             or min(step.dropped.values(), default=0) < 0
         ):
             yield f"funnel.json: stage {step.stage!r} does not add up"
-    for one, other in pairwise(steps):
-        if one.kept != other.entered:
-            yield f"funnel.json: {one.stage!r} kept {one.kept}, but {other.stage!r} begins with {other.entered}"
+    for earlier, later in pairwise(steps):
+        if earlier.kept != later.entered:
+            yield f"funnel.json: {earlier.stage!r} kept {earlier.kept}, but {later.stage!r} begins with {later.entered}"
     if steps and steps[-1].kept != len(samples):
         yield f"funnel.json: ends with {steps[-1].kept} samples, the tables hold {len(samples)}"
     drops = list(release.drops())
-    kept = {s.id: {e.id for e in (*s.gold, *s.negatives)} for s in samples}
+    evidence_of_sample = {s.id: {e.id for e in (*s.gold, *s.negatives)} for s in samples}
     yield from (
         f"drops.jsonl: {d.sample} is dropped and kept"
         for d in drops
-        if not d.evidence and d.sample in kept
+        if not d.evidence and d.sample in evidence_of_sample
     )
     yield from (
         f"drops.jsonl: {i} is dropped twice"
         for i in _repeated(d.sample for d in drops if not d.evidence)
     )
     for d in drops:
-        if d.evidence and d.stage == "distractor" and d.evidence in kept.get(d.sample, ()):
+        if (
+            d.evidence
+            and d.stage == "distractor"
+            and d.evidence in evidence_of_sample.get(d.sample, ())
+        ):
             yield f"drops.jsonl: distractor {d.evidence} of {d.sample} is dropped and kept"
     if steps:
         reasons: Counter[str] = Counter()
@@ -280,14 +284,14 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     if not gates:
         return
     problems = Problems()
-    found: dict[tuple[str, str, str], GateVerdict] = {}
+    verdict_of_key: dict[tuple[str, str, str], GateVerdict] = {}
     for v in read_records(release.folder / "gates.jsonl", GateVerdict, problems):
         key = (v.sample, v.stage, v.evidence)
-        if key in found:
+        if key in verdict_of_key:
             yield f"gates.jsonl: {' '.join(key).rstrip()} appears twice"
-        found[key] = v
+        verdict_of_key[key] = v
     yield from (f"gates.jsonl: {line}" for line in problems.summary())
-    for v in found.values():
+    for v in verdict_of_key.values():
         if "correct" in v.labels.values():
             yield (
                 f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip()
@@ -305,13 +309,13 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     wanted: set[tuple[str, str, str]] = set()
     for s in samples:
         wanted |= {(s.id, "parametric", ""), *((s.id, "distractor", e.id) for e in s.negatives)}
-    for sample, stage, evidence in sorted(wanted - set(found)):
+    for sample, stage, evidence in sorted(wanted - set(verdict_of_key)):
         yield (
             f"gates.jsonl: {sample} was not asked without evidence"
             if stage == "parametric"
             else f"gates.jsonl: distractor {evidence} of {sample} was not checked"
         )
-    for sample, stage, evidence in sorted(set(found) - wanted):
+    for sample, stage, evidence in sorted(set(verdict_of_key) - wanted):
         yield (
             f"gates.jsonl: {sample} ({stage} {evidence}".rstrip()
             + ") is of nothing that the tables hold"
@@ -353,8 +357,8 @@ def _manifest_faults(
     elif licences and licences != evidence_licences(samples, licences):
         yield "manifest.json: evidence_licences do not follow from the tables"
     if stated := manifest.get("separation"):
-        again = [row.model_dump(mode="json") for row in separation(samples)]
-        if [row for row in stated if row["feature"] != "position"] != again:
+        derived_rows = [row.model_dump(mode="json") for row in separation(samples)]
+        if [row for row in stated if row["feature"] != "position"] != derived_rows:
             yield "manifest.json: separation does not follow from the tables"
     for drift in manifest.get("topics") or ():
         rows = drift["rows"]
@@ -367,24 +371,26 @@ def _manifest_faults(
                 stated = r["before"], r["after"]
                 if stated != ((by_topic or {}).get(topic), derived["by_topic"].get(topic, 0)):
                     yield f"manifest.json: topics: {r['topic']!r} is counted as {stated}"
-    one = manifest.get("stage_one")
+    stage_one = manifest.get("stage_one")
     stage = next((s for s in steps if s.stage == "I parametric gate"), None)
-    if one and stage:
-        kept = one["kept" if one["rule"] == "not_correct" else "kept_by_the_literal_rule"]
-        held = sum(steps[-1].dropped.values())  # of these the first stage may be undecided
+    if stage_one and stage:
+        stated_kept = stage_one[
+            "kept" if stage_one["rule"] == "not_correct" else "kept_by_the_literal_rule"
+        ]
+        lost_later = sum(steps[-1].dropped.values())  # of these the first stage may be undecided
         if (
-            not stage.kept - held <= kept <= stage.kept
-            or one["kept_by_the_literal_rule"] > one["kept"]
+            not stage.kept - lost_later <= stated_kept <= stage.kept
+            or stage_one["kept_by_the_literal_rule"] > stage_one["kept"]
         ):
-            yield f"manifest.json: stage_one keeps {kept}, the funnel {stage.kept}"
+            yield f"manifest.json: stage_one keeps {stated_kept}, the funnel {stage.kept}"
     for gate, model in (manifest.get("gate_models") or {}).items():
-        for stage_name, of in (
+        for stage_name, total in (
             ("parametric", derived["samples"]),
             ("distractor", derived["distractors"]),
         ):
             a = (model.get("asked") or {}).get(stage_name)
-            if a and not a["of"] == of == a["asked"] + sum(a["skipped"].values()):
-                yield f"manifest.json: gate {gate} was asked {a['asked']} of {a['of']} ({stage_name}), not of {of}"
+            if a and not a["of"] == total == a["asked"] + sum(a["skipped"].values()):
+                yield f"manifest.json: gate {gate} was asked {a['asked']} of {a['of']} ({stage_name}), not of {total}"
     if judged := manifest.get("judged"):
         verdicts = sum(counts["verdicts"] for counts in judged["methods"].values())
         answers = sum(
