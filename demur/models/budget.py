@@ -207,10 +207,10 @@ class Budget:
         account, amount = self._account, _whole(reserved)
         account.in_flight -= 1
         account.reserved -= amount
-        asked = most if most is not None else reserved
+        reserved_most = most if most is not None else reserved
         try:
             if cost is not None and (cost or amount):
-                overrun = cost / asked if 0 < asked < cost else 1.0
+                overrun = cost / reserved_most if 0 < reserved_most < cost else 1.0
                 with sqlite_errors(account.ledger):
                     add_spending(account.db(), self._label, _whole(cost) - amount, -amount, overrun)
         finally:

@@ -55,8 +55,8 @@ class Claims:
         if self._db.execute(_CLAIM, claim).rowcount == 1:
             return True
         about = "SELECT host, process, pid, seen FROM claim LEFT JOIN owner ON owner.id = owner WHERE key = ?"
-        found = self._db.execute(about, (key,)).fetchone()
-        if found is None or _alive(*found):
+        owner_row = self._db.execute(about, (key,)).fetchone()
+        if owner_row is None or _alive(*owner_row):
             return False
         self._db.execute("DELETE FROM claim WHERE key = ?", (key,))
         return self._db.execute(_CLAIM, claim).rowcount == 1

@@ -225,11 +225,11 @@ class ModelClient:
 
     # --- the ledger
 
-    def _read(self, key: bytes, kept: Kept) -> Response | None:
+    def _read(self, key: bytes, stored: Kept) -> Response | None:
         """A reply from the ledger as a response; None, and it is deleted, if it does not pass today's checks."""
         try:
             return wire.response(
-                kept.raw, served_by=kept.served_by, latency_s=kept.latency_s, cached=True
+                stored.raw, served_by=stored.served_by, latency_s=stored.latency_s, cached=True
             )
         except TransientError as error:
             log.warning("a reply in the ledger is invalid and is asked for again: %s", error)
@@ -245,12 +245,12 @@ class ModelClient:
         if self.ledger is None:
             return [None] * len(requests)
         keys = [self.key(r) for r in requests]
-        found = self.ledger.get_many(keys)
+        stored_of_key = self.ledger.get_many(keys)
         replies: list[Response | None] = []
         for key in keys:
-            kept = found.get(key)
+            stored = stored_of_key.get(key)
             try:
-                reply = None if kept is None else self._read(key, kept)
+                reply = None if stored is None else self._read(key, stored)
             except ItemError as error:
                 reply = Response(error=str(error), cached=True)
             self.counts.cached += reply is not None
@@ -332,12 +332,12 @@ class ModelClient:
         wait = 0.0
         try:
             while True:
-                kept = ledger.get(key)
-                found = None if kept is None else self._read(key, kept)
-                if found is not None:
+                stored = ledger.get(key)
+                reply = None if stored is None else self._read(key, stored)
+                if reply is not None:
                     self.counts.joined += wait > 0
                     self.counts.cached += wait == 0
-                    return found
+                    return reply
                 ledger.wanted.add(key)
                 await asyncio.sleep(
                     0
@@ -379,10 +379,10 @@ class ModelClient:
                 self.counts.sent += 1
                 flight.sending = True
                 patience = retry.timeout_s * 2.0 ** faults.get("timeout", 0)
-                left = max(
+                seconds_left = max(
                     deadline - started, retry.timeout_s
                 )  # a retry that waited for its slot past the deadline
-                raw = await slot.backend.send(request, min(patience, left))
+                raw = await slot.backend.send(request, min(patience, seconds_left))
                 latency = clock() - started
                 withheld = None
                 try:
@@ -554,9 +554,9 @@ class ModelClient:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             if paid:
-                kept = sum(not t.cancelled() and t.exception() is None for t in paid)
-                lost = f", {len(paid) - kept} given up" if kept < len(paid) else ""
-                _say(f"{self.id}: {kept} of {len(paid)} replies received and kept{lost}")
+                received = sum(not t.cancelled() and t.exception() is None for t in paid)
+                lost = f", {len(paid) - received} given up" if received < len(paid) else ""
+                _say(f"{self.id}: {received} of {len(paid)} replies received and kept{lost}")
 
 
 def _say(line: str) -> None:

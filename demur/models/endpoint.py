@@ -132,19 +132,19 @@ class StaleReplies:
             request: fingerprint of this request.
             connection: number of the connection that the reply came on.
         """
-        found = _ID.search(text) if self._unique else None
-        if found is None:
+        reply_id = _ID.search(text) if self._unique else None
+        if reply_id is None:
             return False
-        earlier = self._seen.get(found[1])
+        earlier = self._seen.get(reply_id[1])
         if earlier is None:
-            self._seen[found[1]] = (request, (connection,))
+            self._seen[reply_id[1]] = (request, (connection,))
             if len(self._seen) > _IDS:
                 del self._seen[next(iter(self._seen))]
         elif (
             earlier[0] == request
         ):  # the same request again, and a server that derives the id from it
             if connection not in earlier[1]:
-                self._seen[found[1]] = (request, (*earlier[1][-7:], connection))
+                self._seen[reply_id[1]] = (request, (*earlier[1][-7:], connection))
         elif connection in earlier[1]:
             return True
         else:

@@ -218,11 +218,13 @@ def estimate_calls(
     revision = revision or revision_of(model)
     price = Prices(prices).find(name)
     rule = price.images if price is not None else "patches28"
-    kept = Ledger(ledger, read_only=True) if ledger is not None and ledger.is_file() else None
+    open_ledger = (
+        Ledger(ledger, read_only=True) if ledger is not None and ledger.is_file() else None
+    )
     seen: set[bytes] = set()
     cached = prompt = completion = 0
     money = expected = 0.0
-    usual = usual_completion(kept, name)
+    usual_length = usual_completion(open_ledger, name)
     source = iter(requests)
     try:
         while batch := list(islice(source, 1000)):
@@ -232,23 +234,25 @@ def estimate_calls(
                 if key not in seen:
                     seen.add(key)
                     fresh[key] = request
-            known = kept.get_many(list(fresh)) if kept is not None else {}
-            cached += len(known)
+            stored = open_ledger.get_many(list(fresh)) if open_ledger is not None else {}
+            cached += len(stored)
             for key, request in fresh.items():
-                if key not in known:
-                    tokens, most = (
+                if key not in stored:
+                    tokens, most_tokens = (
                         prompt_tokens(request, rule),
                         request.max_tokens or DEFAULT_COMPLETION,
                     )
                     prompt += tokens
-                    completion += most
+                    completion += most_tokens
                     if price is not None:
                         rate, fixed = price.per_token(request.service_tier), tokens * price.prompt
-                        money += rate * (fixed + most * price.completion)
-                        expected += rate * (fixed + min(most, usual) * price.completion)
+                        money += rate * (fixed + most_tokens * price.completion)
+                        expected += rate * (
+                            fixed + min(most_tokens, usual_length) * price.completion
+                        )
     finally:
-        if kept is not None:
-            kept.close()
+        if open_ledger is not None:
+            open_ledger.close()
     to_pay = len(seen) - cached
     return Estimate(
         notes=price_notes(name, price) if to_pay else (),

@@ -127,23 +127,23 @@ def sqlite_errors(path: Path | None) -> Iterator[None]:
         sqlite3.Error,
         UnicodeDecodeError,
     ) as error:  # SQLite may quote a damaged file's bytes, which are not UTF-8
-        said = (
+        message = (
             str(error) if isinstance(error, sqlite3.Error) else "database disk image is malformed"
         )
-        if "full" in said:
+        if "full" in message:
             cure = "free some disk space and run the same command again; every reply already kept is safe"
-        elif "readonly" in said or "read-only" in said:
+        elif "readonly" in message or "read-only" in message:
             cure = "choose a ledger in a folder you can write to"
-        elif "malformed" in said or "not a database" in said or "disk image" in said:
+        elif "malformed" in message or "not a database" in message or "disk image" in message:
             cure = f"keep the file, then: {command('calls', 'recover', path, 'NEW.sqlite')}"
-        elif "locked" in said:
+        elif "locked" in message:
             cure = "another process holds the ledger; wait for it (a backup, or demur calls gc?)"
-        elif "unable to open" in said:
+        elif "unable to open" in message:
             cure = "choose a ledger in a folder that exists and that you can write to"
         else:
             cure = "check the file and the disk"
         raise StorageError(
-            f"the ledger cannot be used: {said}", item=str(path), cure=cure
+            f"the ledger cannot be used: {message}", item=str(path), cure=cure
         ) from error
 
 
@@ -300,7 +300,7 @@ class Ledger:
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Kept]:
         """Replies of those keys that have one (at most 32,000 keys at a time); as for `get`."""
-        found: dict[bytes, Kept] = {}
+        reply_of_key: dict[bytes, Kept] = {}
         marks = ",".join("?" * len(keys))
         with sqlite_errors(self.path):
             rows = self._db.execute(
@@ -309,10 +309,10 @@ class Ledger:
             ).fetchall()
         for key, raw, crc, served_by, latency_s in rows:
             if isinstance(raw, str) and _crc(key, raw) == crc:
-                found[key] = Kept(raw, served_by, latency_s)
+                reply_of_key[key] = Kept(raw, served_by, latency_s)
             elif self._claims is not None:
                 self.drop(key)
-        return found
+        return reply_of_key
 
     def put(self, entry: Entry) -> None:
         """Commit a reply. The first reply of a key stays.
@@ -451,17 +451,20 @@ class Ledger:
             before: only those created before this time, in seconds since 1970.
             dry: count only.
         """
-        given = {"model = ?": model, "created < ?": before}
-        values = [value for value in given.values() if value is not None]
-        where = " AND ".join(test for test, value in given.items() if value is not None) or "FALSE"
+        value_of_test = {"model = ?": model, "created < ?": before}
+        values = [value for value in value_of_test.values() if value is not None]
+        where = (
+            " AND ".join(test for test, value in value_of_test.items() if value is not None)
+            or "FALSE"
+        )
         with sqlite_errors(self.path):
             n = int(
                 self._db.execute(f"SELECT count(*) FROM reply WHERE {where}", values).fetchone()[0]
             )
             if not dry:
-                some = f"SELECT rowid FROM reply WHERE {where} LIMIT 500"
+                batch = f"SELECT rowid FROM reply WHERE {where} LIMIT 500"
                 while self._db.execute(
-                    f"DELETE FROM reply WHERE rowid IN ({some})", values
+                    f"DELETE FROM reply WHERE rowid IN ({batch})", values
                 ).rowcount:
                     pass  # short transactions let other processes write in between
                 self._db.execute("VACUUM")
@@ -582,10 +585,12 @@ def recover(source: Path, into: Path) -> tuple[int, int]:
 def _counts(text: str) -> dict[str, int]:
     """Faults by kind from a row; {} if it holds anything else (somebody else's ledger)."""
     try:
-        found = parsed_json(text)
+        counts = parsed_json(text)
     except (ValueError, TypeError):
         return {}
-    return {k: n for k, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}
+    return (
+        {k: n for k, n in counts.items() if isinstance(n, int)} if isinstance(counts, dict) else {}
+    )
 
 
 def _sound(fields: object) -> Entry | None:

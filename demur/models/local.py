@@ -332,8 +332,8 @@ class LocalBackend:
         for row, request in enumerate(requests):
             tokens = out.sequences[row, length:].tolist()
             stop = next((i for i, token in enumerate(tokens) if token in end_ids), None)
-            kept = tokens if stop is None else tokens[:stop]
-            text = self._tokenizer.decode(kept, skip_special_tokens=True)
+            reply_tokens = tokens if stop is None else tokens[:stop]
+            text = self._tokenizer.decode(reply_tokens, skip_special_tokens=True)
             cut = min((text.find(s) for s in request.stop if s in text), default=-1)
             if cut >= 0:
                 text = text[:cut]
@@ -341,11 +341,14 @@ class LocalBackend:
                 wire.reply_of(
                     Response(
                         text=text,
-                        logprobs=self._logprobs(out.logits, row, kept, request.top_logprobs or 0)
+                        logprobs=self._logprobs(
+                            out.logits, row, reply_tokens, request.top_logprobs or 0
+                        )
                         if wanted
                         else (),
                         usage=Usage(
-                            prompt=int(inputs["attention_mask"][row].sum()), completion=len(kept)
+                            prompt=int(inputs["attention_mask"][row].sum()),
+                            completion=len(reply_tokens),
                         ),
                         finish_reason="length" if stop is None and cut < 0 else "stop",
                     ),
@@ -358,7 +361,7 @@ class LocalBackend:
         self, logits: tuple[Any, ...], row: int, tokens: list[int], rivals: int
     ) -> tuple[TokenLogprob, ...]:
         """For each generated token; ``logits`` has one (batch, vocabulary) array per step."""
-        found = []
+        logprobs = []
         for step, token in enumerate(tokens):
             scores = logits[step][row].float().log_softmax(dim=-1)
             best = scores.topk(rivals) if rivals else None
@@ -370,12 +373,12 @@ class LocalBackend:
                 if best is not None
                 else ()
             )
-            found.append(
+            logprobs.append(
                 TokenLogprob(
                     token=self._tokenizer.decode([token]), logprob=float(scores[token]), top=top
                 )
             )
-        return tuple(found)
+        return tuple(logprobs)
 
     async def close(self) -> None:
         """Stop the thread and drop the requests that wait."""

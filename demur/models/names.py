@@ -133,8 +133,10 @@ def key_of(model: ModelText) -> tuple[str, Secret | None]:
         UsageError: OpenAI's own server needs a key, and none is set.
     """
     env, key = find_key(("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address))
-    own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
-    if own and key is None:
+    is_openai_itself = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith(
+        "openai.com"
+    )
+    if is_openai_itself and key is None:
         raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
     return env, key
 

@@ -115,20 +115,20 @@ def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
         PermanentError: the server refuses the key.
     """
     url = urlsplit(model.address)
-    found: list[list[str] | PermanentError] = []
+    outcomes: list[list[str] | PermanentError] = []
 
     def ask() -> None:
         try:
-            found.append(_served(model, env, key))
+            outcomes.append(_served(model, env, key))
         except PermanentError as error:
-            found.append(error)
+            outcomes.append(error)
 
     asking = threading.Thread(
         target=ask, daemon=True, name="demur-ping"
     )  # abandoned if it takes too long
     asking.start()
     asking.join(_WHOLE_S)
-    names = found[0] if found else []
+    names = outcomes[0] if outcomes else []
     if isinstance(names, PermanentError):
         raise names
     if len(names) < 2 or model.name in names:  # many servers with a single model accept any name

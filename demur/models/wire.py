@@ -399,20 +399,22 @@ def _excerpt(text: str, most: int = 160) -> str:
 def error_message(raw: str) -> str:
     """The message in a server's error body, as one line of at most 300 characters."""
     try:
-        found = loose_json(raw)
-        if isinstance(found, dict):
-            inner = found.get("error", found)
+        body = loose_json(raw)
+        if isinstance(body, dict):
+            inner = body.get("error", body)
             if isinstance(inner, dict):
                 code = inner.get("code") or inner.get("type") or ""
-                said = str(inner.get("message") or inner.get("detail") or inner)
-                return _excerpt(f"{said} [{code}]" if isinstance(code, str) and code else said, 300)
+                message = str(inner.get("message") or inner.get("detail") or inner)
+                return _excerpt(
+                    f"{message} [{code}]" if isinstance(code, str) and code else message, 300
+                )
             return _excerpt(str(inner), 300)
     except ValueError:
         pass
     return _excerpt(raw)
 
 
-def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
+def retry_after(headers: Mapping[str, str], reply_text: str = "") -> float | None:
     """Seconds that the server asks the client to wait.
 
     By ``Retry-After`` (seconds or a date), ``retry-after-ms``, or else the text of its reply.
@@ -425,21 +427,21 @@ def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
     True
     """
     milliseconds = headers.get("retry-after-ms")
-    given = headers.get("Retry-After")
-    for text, unit in ((milliseconds, 1e-3), (given, 1.0)):
+    header = headers.get("Retry-After")
+    for text, unit in ((milliseconds, 1e-3), (header, 1.0)):
         if text:
             try:
                 seconds = float(text) * unit
             except ValueError:
                 continue
             return seconds if math.isfinite(seconds) and seconds >= 0 else None
-    if given:
+    if header:
         try:
-            return max(parsedate_to_datetime(given).timestamp() - time(), 0.0)
+            return max(parsedate_to_datetime(header).timestamp() - time(), 0.0)
         except (ValueError, TypeError, IndexError, OverflowError):
             return None
-    if found := _RETRY_IN.search(said):
-        minutes, amount, suffix = found.groups()
+    if match := _RETRY_IN.search(reply_text):
+        minutes, amount, suffix = match.groups()
         return 60.0 * int(minutes or 0) + float(amount) * (1e-3 if suffix.lower() == "ms" else 1.0)
     return None
 
@@ -459,47 +461,53 @@ def refusal(
     Returns:
         `Fault` if another try can help, `ItemError` if this one item is the cause, else `PermanentError`.
     """
-    said = error_message(raw)
+    message = error_message(raw)
     wait = retry_after(headers, raw)
-    if _TEXT_ONLY.search(said):
+    if _TEXT_ONLY.search(message):
         return PermanentError(
-            f"{wire_model} does not take images: {said}",
+            f"{wire_model} does not take images: {message}",
             cure="serve a vision-language model (llama.cpp: add --mmproj)",
         )
-    if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
+    if status in (400, 413, 422, 500) and _TOO_LONG.search(message):
         return ItemError(
-            f"the context is too long: {said}", cure="show less evidence, or serve a larger window"
+            f"the context is too long: {message}",
+            cure="show less evidence, or serve a larger window",
         )
     if status == 413:
-        return ItemError(f"the request is too large: {said}", cure="send fewer or smaller images")
-    if status in (400, 403, 422) and _FILTERED.search(said):
         return ItemError(
-            f"the content filter refused: {said}", cure="leave the item out, or ask another model"
+            f"the request is too large: {message}", cure="send fewer or smaller images"
+        )
+    if status in (400, 403, 422) and _FILTERED.search(message):
+        return ItemError(
+            f"the content filter refused: {message}",
+            cure="leave the item out, or ask another model",
         )
     if status in (401, 403):
         return PermanentError(
-            f"HTTP {status}: {said}", cure=f"set {key_env} to a key that is valid for this endpoint"
+            f"HTTP {status}: {message}",
+            cure=f"set {key_env} to a key that is valid for this endpoint",
         )
-    if status == 402 or (status == 429 and wait is None and _QUOTA.search(said)):
+    if status == 402 or (status == 429 and wait is None and _QUOTA.search(message)):
         return PermanentError(
-            f"HTTP {status}: {said}", cure="the account is out of money; top it up and run again"
+            f"HTTP {status}: {message}", cure="the account is out of money; top it up and run again"
         )
     if status == 404:
         return PermanentError(
-            f"no model {wire_model!r} at this address: {said}",
+            f"no model {wire_model!r} at this address: {message}",
             cure="check the path (/v1) and the model's name; GET /v1/models lists them",
         )
     if status in (408, 409, 425, 429) or (status >= 500 and status not in (501, 505)):
         # whoever answers 4xx, 503 or 529 refused before it began; behind any other, a model may have worked
         paid = status >= 500 and status not in (503, 529)
-        return Fault(f"HTTP {status}: {said}", kind=str(status), paid=paid, retry_after=wait)
+        return Fault(f"HTTP {status}: {message}", kind=str(status), paid=paid, retry_after=wait)
     if status in (400, 422):
         return ItemError(
-            f"the server refuses the request (HTTP {status}): {said}", cure="change what it names"
+            f"the server refuses the request (HTTP {status}): {message}",
+            cure="change what it names",
         )
     if 300 <= status < 400:
         return PermanentError(
             f"HTTP {status}: the server redirects to {headers.get('Location', 'another address')}",
             cure="give the final address",
         )
-    return PermanentError(f"HTTP {status}: {said}", cure="check the endpoint's address")
+    return PermanentError(f"HTTP {status}: {message}", cure="check the endpoint's address")
