@@ -126,18 +126,25 @@ class ModelJudge:
         """
         if no_answer(response) or answers.kind == "unknown":
             return self._locally(ask, response, answers)  # nothing to send, or to compare with
-        shown = candidate(
+        shown_answer = candidate(
             ask.question,
             visible(response.text),
             forms_of(answers, ask.choices),
             masked=not self._context.unmasked,
         )
-        forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
-        self.counts["forged"] += bool(shown.forged)
-        if shown.doubted:  # no model can grade what it is not shown
+        forged = (
+            f"; the answer imitates a grader: {shown_answer.forged[0]!r}"
+            if shown_answer.forged
+            else ""
+        )
+        self.counts["forged"] += bool(shown_answer.forged)
+        if shown_answer.doubted:  # no model can grade what it is not shown
             return self._locally(ask, response, answers)
         text = Template(self.prompt).substitute(
-            question=_question(ask), target=target(answers), answer=shown.text, mark=shown.mark
+            question=_question(ask),
+            target=target(answers),
+            answer=shown_answer.text,
+            mark=shown_answer.mark,
         )
         try:
             for draw in (self._context.repeat, self._context.repeat + AGAIN):
@@ -298,23 +305,23 @@ def stated(reply: str, key: str) -> Any:
     text = _FENCE.sub("", visible(reply))
     try:
         check_depth(text)
-        given = json.loads(text, object_pairs_hook=_once)
+        value = json.loads(text, object_pairs_hook=_once)
     except ValueError:
         return None
     return (
-        given.get(key)
-        if isinstance(given, dict)
+        value.get(key)
+        if isinstance(value, dict)
         else None
-        if isinstance(given, str | list)
-        else given
+        if isinstance(value, str | list)
+        else value
     )
 
 
 def stated_number(reply: str, key: str) -> int | None:
     """The number that a reply is ("2", "Rating: 2", a JSON object with the key); None of any other reply."""
-    given = stated(reply, key)
-    if isinstance(given, int) and not isinstance(given, bool):
-        return given
+    value = stated(reply, key)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     alone = _NUMBER.match(visible(reply))
     return int(alone[1]) if alone else None
 
@@ -351,18 +358,18 @@ def target(answers: AnswerSpec) -> str:
             "; or ".join(f"({label}) {text}" for label, text in answers.choices if label in right)
             or answers.display_form
         )
-    said = []
+    accepted_texts = []
     for form in answers.accepted:
-        said.append(form[0] if len(form) == 1 else "all of: " + ", ".join(form))
+        accepted_texts.append(form[0] if len(form) == 1 else "all of: " + ", ".join(form))
     if answers.number is not None:
         low, high = answers.number
         unit = f" {answers.unit}" if answers.unit else ""
-        said.append(
+        accepted_texts.append(
             f"{low:.15g}{unit}"
             if low == high
             else f"any number from {low:.15g} to {high:.15g}{unit}"
         )
-    words = "; or ".join(dict.fromkeys(said)) or answers.display_form
+    words = "; or ".join(dict.fromkeys(accepted_texts)) or answers.display_form
     within = (
         f" (within {100 * answers.tolerance:g}%)"
         if answers.tolerance and answers.kind == "number"
