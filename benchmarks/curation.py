@@ -40,7 +40,7 @@ from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, last_answers
 from demur.curation.gates.scheduler import MAX_IN_FLIGHT, ask_states
-from demur.curation.rebuild import _linked
+from demur.curation.rebuild import _link_or_copy
 from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.curation.sample_pool import sample_sources
 from demur.models.prices import prompt_tokens
@@ -386,7 +386,7 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     full = curate(plan, root / "exhaustive", exhaustive=True)
     if not (root / "lazy" / "index").exists():
         shutil.copytree(
-            root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked
+            root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_link_or_copy
         )
     lazy = curate(plan, root / "lazy")
     build = root / "exhaustive" / "build"
@@ -431,7 +431,9 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
 def plans(per_topic: int, own: float, root: Path, actual: int) -> dict[str, dict]:
     """What --plan said would be asked, before anything was and with a pilot, beside what was."""
     pilot = recipe(max(1, per_topic // 4), own)
-    shutil.copytree(root / "exhaustive" / "index", root / "pilot" / "index", copy_function=_linked)
+    shutil.copytree(
+        root / "exhaustive" / "index", root / "pilot" / "index", copy_function=_link_or_copy
+    )
     curate(pilot, root / "pilot")
     print(f"Atlas, planned and asked ({actual:,} calls):")
     found = {}

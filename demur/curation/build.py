@@ -95,7 +95,7 @@ def curate(
 
     async def build() -> Built:
         async with open_context(recipe, out, **work) as ctx:
-            return await _build(ctx, exhaustive=exhaustive, hurry=hurry)
+            return await _run_stages(ctx, exhaustive=exhaustive, hurry=hurry)
 
     check_target(out / "release", recipe.name, recipe.version)
     with locked(out / "build" / "lock", "building there"):
@@ -104,7 +104,7 @@ def curate(
         return run_sync(build())
 
 
-async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
+async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     """Stages I, II and III, then the release."""
     recipe, pool, steps = ctx.recipe, ctx.pool, ctx.steps
     gates, order = gates_of(recipe.specs()), SuccessCounter()
@@ -132,7 +132,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
 
     steps.stage("quality control")
     await _stage_three(ctx, samples, mined, states, hurry=hurry)
-    decisions = {i: _certain(state.decision()) for i, state in states.items()}
+    decisions = {i: _require_decision(state.decision()) for i, state in states.items()}
     lines = (
         decision_line(samples[i], states[i], decisions[i], ctx.runner) for i in sorted(decisions)
     )
@@ -140,7 +140,7 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     kept_samples = _finish_kept_samples(recipe, samples, decisions, ctx.runner.errors)
 
     steps.stage("ask kept samples again")
-    retest = await _retest(ctx, kept_samples, gates)
+    retest = await _ask_kept_again(ctx, kept_samples, gates)
 
     steps.stage("freeze and verify the release")
     topics = await drifts(
@@ -249,7 +249,7 @@ def _finish_kept_samples(
 ) -> list[Sample]:
     """The kept samples with their surviving distractors."""
     kept_samples = [
-        _finished(samples[i], decision) for i, decision in decisions.items() if decision.kept
+        _with_survivors(samples[i], decision) for i, decision in decisions.items() if decision.kept
     ]
     if not kept_samples:
         reasons = Counter(d.why for d in decisions.values()).most_common()
@@ -266,7 +266,7 @@ def _finish_kept_samples(
     return kept_samples
 
 
-async def _retest(
+async def _ask_kept_again(
     ctx: BuildContext, kept_samples: Sequence[Sample], gates: Sequence[GatingModel]
 ) -> dict[str, dict[str, int]]:
     """Ask the gates some kept samples again, without evidence, in an independent repeat.
@@ -281,18 +281,18 @@ async def _retest(
 
     async def ask_again(sample: Sample, gate: str) -> None:
         query = GateQuery(gate, Stage.PARAMETRIC)
-        first, again = (
+        first, second = (
             await ctx.runner.label(sample, query),
             await ctx.runner.label(sample, query, RETESTED),
         )
-        if again is not Label.SKIPPED:
-            counts_of_gate[gate].update({"asked": 1, "same": int(again is first), again.value: 1})
+        if second is not Label.SKIPPED:
+            counts_of_gate[gate].update({"asked": 1, "same": int(second is first), second.value: 1})
 
     await at_once([lambda s=s, g=g: ask_again(s, g) for s in retested for g in counts_of_gate])  # type: ignore[misc]
     return {name: dict(sorted(counts.items())) for name, counts in counts_of_gate.items()}
 
 
-def _certain(decision: Decision | None) -> Decision:
+def _require_decision(decision: Decision | None) -> Decision:
     if decision is None:
         raise ReleaseError(
             "a sample has no decision although every gate was asked", cure="report this bug"
@@ -300,7 +300,7 @@ def _certain(decision: Decision | None) -> Decision:
     return decision
 
 
-def _finished(sample: Sample, decision: Decision) -> Sample:
+def _with_survivors(sample: Sample, decision: Decision) -> Sample:
     stay = set(decision.survivors)
     return sample.model_copy(
         update={"negatives": tuple(e for e in sample.negatives if e.id in stay)}

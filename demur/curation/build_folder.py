@@ -81,7 +81,7 @@ def trusted_recipe(folder: Path) -> FolderRecipe:
     """
     stated = recipe_of_folder(folder)
     sources = [Choice("sources", source.name, source.options) for source in stated.recipe.sources]
-    others = _choices(stated.recipe.model_dump(mode="json"), stated.base)
+    others = _find_named_parts(stated.recipe.model_dump(mode="json"), stated.base)
     check(state_of(stated.work), [*sources, *others], folder=stated.work)
     return stated
 
@@ -98,17 +98,17 @@ _NAMES: Mapping[str, Any] = {
 """Key of a recipe, wherever it stands -> what its value names."""
 
 
-def _choices(stated: Any, base: Path) -> Iterator[Choice]:
+def _find_named_parts(stated: Any, base: Path) -> Iterator[Choice]:
     """Everything in a part of a recipe that names a part, weights or a path; names of sources apart."""
     if isinstance(stated, dict):
         for key, value in stated.items():
             if key in _NAMES and isinstance(value, str):
                 yield Choice(_NAMES[key], value, stated.get("options", {}), base)
             elif key != "options":
-                yield from _choices(value, base)
+                yield from _find_named_parts(value, base)
     elif isinstance(stated, list):
         for each in stated:
-            yield from _choices(each, base)
+            yield from _find_named_parts(each, base)
 
 
 def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> FolderRecipe:
@@ -142,8 +142,11 @@ def check_same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
     if not state_of(work).is_file():
         return
     other = recipe_of_folder(work)
-    mine, theirs = _deciding(recipe, base), _deciding(other.recipe, other.base)
-    if differ := [key for key in mine if mine[key] != theirs[key]]:
+    deciding_parts, other_parts = (
+        _parts_that_decide(recipe, base),
+        _parts_that_decide(other.recipe, other.base),
+    )
+    if differ := [key for key in deciding_parts if deciding_parts[key] != other_parts[key]]:
         raise UsageError(
             f"another recipe built this folder: {', '.join(differ)} differ",
             item=work,
@@ -166,7 +169,7 @@ def state_of(work: Path) -> Path:
     return work / "build" / "recipe.json"
 
 
-def _deciding(recipe: BuildRecipe, base: Path) -> dict[str, Any]:
+def _parts_that_decide(recipe: BuildRecipe, base: Path) -> dict[str, Any]:
     """The parts of a recipe that decide the content and the name of a release."""
     stated = recipe.model_dump(
         mode="json", exclude={"monitors", "retest", "topics", "limits", "authors"}

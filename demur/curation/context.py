@@ -176,8 +176,11 @@ async def unready(recipe: BuildRecipe) -> list[str]:
         if s.system.startswith("model:")
     }
     open_gate = gate_opener(specs, SystemContext(read_image=read_image, prompts=Prompts()), {})
-    how = [recipe.retrieval, *(s.retrieval for s in recipe.sources if s.retrieval is not None)]
-    encoders = {name for each in how for name in (each.encoder, each.text_encoder) if name}
+    retrievals = [
+        recipe.retrieval,
+        *(s.retrieval for s in recipe.sources if s.retrieval is not None),
+    ]
+    encoders = {name for each in retrievals for name in (each.encoder, each.text_encoder) if name}
     checks: dict[str, Callable[[], Any]] = {
         **{name: partial(check_encoder_name, name) for name in sorted(encoders)},
         **{name: partial(open_gate, name, 0) for name in specs},
@@ -246,14 +249,16 @@ def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
         UsageError: no sample can have ``k_min`` candidates, or a retrieval mode does not exist.
     """
     most_candidates = 0
-    for source, how in retrieval_by_source(recipe, pool).items():
+    for source, retrieval in retrieval_by_source(recipe, pool).items():
         own_negatives = (
             max((len(s.negatives) for s in pool.samples if s.source == source), default=0)
-            if how.adopts
+            if retrieval.adopts
             else 0
         )
-        most_candidates = max(most_candidates, (how.wanted if how.mines else 0) + own_negatives)
-        modes_of(how)  # raises for a wrong mode
+        most_candidates = max(
+            most_candidates, (retrieval.wanted if retrieval.mines else 0) + own_negatives
+        )
+        modes_of(retrieval)  # raises for a wrong mode
     if most_candidates < recipe.rules.k_min:
         raise UsageError(
             f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most_candidates} candidates",

@@ -170,7 +170,7 @@ def converge(
                 size=len(remaining),
                 undecided=sum(is_kept[s] is None for s in remaining) if i else 0,
                 changed=None if changed is None else round(changed, 6),
-                monitors={m: _rates([table[s][m] for s in remaining]) for m in monitors},
+                monitors={m: _rate_labels([table[s][m] for s in remaining]) for m in monitors},
                 kept=None if kept_samples is None else len(kept_samples),
                 kept_changed=None
                 if kept_samples is None or not last
@@ -188,14 +188,16 @@ def converge(
         pool=len(table),
         rounds=tuple(rounds),
         threshold=threshold,
-        converged_after=_converged([r.changed for r in rounds], threshold, silent),
-        kept_converged_after=_converged([r.kept_changed for r in rounds], threshold, silent),
-        survival=_survival(table, loud),
+        converged_after=_find_converged_round([r.changed for r in rounds], threshold, silent),
+        kept_converged_after=_find_converged_round(
+            [r.kept_changed for r in rounds], threshold, silent
+        ),
+        survival=_measure_survival(table, loud),
         first_knew=counts,
     )
 
 
-def _rates(labels: Sequence[Label]) -> Rates:
+def _rate_labels(labels: Sequence[Label]) -> Rates:
     graded = [v for v in labels if v in (Label.CORRECT, Label.INCORRECT, Label.DEFLECTED)]
     n = len(graded)
 
@@ -212,7 +214,7 @@ def _rates(labels: Sequence[Label]) -> Rates:
     )
 
 
-def _converged(
+def _find_converged_round(
     changes: Sequence[float | None], threshold: float, silent: Sequence[int] = ()
 ) -> int | None:
     """The first round after which all changes are small; None if there is none, or no later round.
@@ -230,7 +232,7 @@ def _converged(
     return None
 
 
-def _survival(table: Table, order: Sequence[str]) -> tuple[Survival, ...]:
+def _measure_survival(table: Table, order: Sequence[str]) -> tuple[Survival, ...]:
     n, out = len(table), []
     by_strength = weakest_first(table, order)
     for i, gate in enumerate(by_strength, 1):
@@ -359,10 +361,10 @@ def _funnel_with_gates(
             for p, v in known_labels.items()
             if p.stage is Stage.SOLVABLE or p.distractor in candidate_ids
         }
-    everyone = gates_of(recipe.specs())
+    all_gates = gates_of(recipe.specs())
 
     def keep_with(added: Sequence[str]) -> list[str] | None:
-        taking_part = [g for g in everyone if g.name in added or Stage.PARAMETRIC not in g.stages]
+        taking_part = [g for g in all_gates if g.name in added or Stage.PARAMETRIC not in g.stages]
         kept_ids = []
         for sample, by_gate in table.items():
             parametric_labels = {

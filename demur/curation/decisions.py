@@ -136,20 +136,20 @@ def found_by(e: Evidence) -> dict[str, Any]:
 
 def left_before(left_out: Sequence[LeftOut]) -> list[Drop]:
     """Drops of the bad records: the reason names the kind of problem, the detail is the full message."""
-    kinds = Counter(map(_kind, left_out))
+    kinds = Counter(map(_problem_kind, left_out))
     named = {
         kind for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))[:REASONS]
     }
 
     def drop(row: LeftOut) -> Drop:
-        kind = _kind(row)
+        kind = _problem_kind(row)
         reason = f"bad record: {kind if kind in named else 'other'}"
         return Drop(sample=row.sample, stage=SOURCES, reason=reason, detail=row.reason)
 
     return [drop(row) for row in left_out]
 
 
-def _kind(row: LeftOut) -> str:
+def _problem_kind(row: LeftOut) -> str:
     """The kind of problem, without the record's own part of the message."""
     return row.reason.removeprefix("record: ").partition(": ")[0]
 

@@ -61,25 +61,35 @@ def mine_pool(
                 drops += lost
             continue
         pool_samples = [s for s in pool.samples if s.source == source]
-        how, lacking = supported_options(
+        options, lacking = supported_options(
             base.how, base.searcher.modes, pictured=any(s.images for s in pool_samples)
         )
         base.notes += [line for line in lacking if line not in base.notes]
-        if lacking and not how.wanted and not (how.adopts and any(s.negatives for s in todo)):
+        if (
+            lacking
+            and not options.wanted
+            and not (options.adopts and any(s.negatives for s in todo))
+        ):
             raise nothing_to_mine(source, lacking)
         for line in base.notes:
             steps.warn(f"{source}: {line}")
-        check_images(base.searcher, pool.root, how, steps, f"{source}: ")
-        tune_probes(pool_samples, base.searcher, pool.root, [how], steps)
+        check_images(base.searcher, pool.root, options, steps, f"{source}: ")
+        tune_probes(pool_samples, base.searcher, pool.root, [options], steps)
         chosen = choose_modes(
-            pool_samples, base.searcher, pool.root, how, steps, pool.image_hashes, len(pool_samples)
+            pool_samples,
+            base.searcher,
+            pool.root,
+            options,
+            steps,
+            pool.image_hashes,
+            len(pool_samples),
         )
         choices += chosen.choices
         outcomes = mine_samples(
             todo,
             base.searcher,
             pool.root,
-            how,
+            options,
             chosen,
             steps,
             pool.image_hashes,

@@ -164,7 +164,7 @@ def estimate_build(
     prices: Path | None = None,
     learn_from: Path | None = None,
     keep_pool: bool = True,
-    whole: bool = True,
+    all_asked: bool = True,
 ) -> BuildEstimate:
     """Estimate a build. This reads the sources, embeds nothing and makes no call.
 
@@ -174,14 +174,14 @@ def estimate_build(
         learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
         keep_pool: leave the sources' pool in ``out`` for the build if it has none; else nothing is written.
-        whole: every question of the funnel must have a gate, as in a build.
+        all_asked: every question of the funnel must have a gate, as in a build.
 
     Raises:
         UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
         BadInput: problems of the sources.
     """
     specs = recipe.specs()
-    given_rates = _rates(rates or {}, specs)
+    given_rates = _parse_rates(rates or {}, specs)
     pools = out / "build" / "pool"
     keep_pool = (
         keep_pool and kept_pool(pools) is None
@@ -191,13 +191,18 @@ def estimate_build(
     )
     enough_candidates(recipe, pool)
     pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
-    gates, skips = gates_of(specs), _skips(recipe, pool)
-    if whole and not skip_bad:
+    gates, skips = gates_of(specs), _find_skips(recipe, pool)
+    if all_asked and not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
     samples, n = pool.samples, len(pool.samples)
     rules = recipe.rules
-    kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
-    able = {s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples}
+    kinds = {
+        source: _candidate_modalities(recipe, pool, source)
+        for source in {s.source for s in samples}
+    }
+    gates_able = {
+        s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples
+    }
     places = [
         (name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages
     ]
@@ -207,7 +212,7 @@ def estimate_build(
         learnt = _verdicts_in(pilot := _build_of(learn_from), places)
         known_verdicts = {**learnt, **own_verdicts}
         if not (pilot / DECISIONS).exists():
-            count = f"{sum(len(some.labels) for some in learnt.values()):,} verdicts on {len(learnt):,} samples"
+            count = f"{sum(len(verdicts.labels) for verdicts in learnt.values()):,} verdicts on {len(learnt):,} samples"
             notes.append(
                 f"{learn_from} has not finished: what its {count} leave open is drawn; finish it to know more"
             )
@@ -217,15 +222,15 @@ def estimate_build(
         for query in own_verdicts.get(s.id, Verdicts()).labels
     )
     rate, rate_from = _rates_of(
-        places, [some.labels for some in known_verdicts.values()], given_rates, rules
+        places, [verdicts.labels for verdicts in known_verdicts.values()], given_rates, rules
     )
     per_call = {
         place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places
     }
 
     replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
-    donated = _donated(samples, own_verdicts, known_verdicts, given_rates)
-    replays = _Replays(recipe, gates, able, kinds, own_verdicts, rate)
+    donated = _choose_donors(samples, own_verdicts, known_verdicts, given_rates)
+    replays = _Replays(recipe, gates, gates_able, kinds, own_verdicts, rate)
     outcomes = [replays.of(replayed, donated, nested=nested) for nested in (False, True)]
     to_ask, drawn, algorithm1, _ = (
         n * sum(outcome.questions.mean(axis=0) for outcome in outcomes) / 2
@@ -246,7 +251,7 @@ def estimate_build(
         for outcome in outcomes:
             rows = outcome.kept if weights is None else outcome.questions[:, LEFT] @ weights
             has_questions, has_guesses = (
-                outcome.questions[:, which].sum(axis=1) > 0 for which in (LEFT, DRAWN)
+                outcome.questions[:, column].sum(axis=1) > 0 for column in (LEFT, DRAWN)
             )
             open_rows = has_questions & (has_guesses | ~is_own)
             open_count = n * open_rows.mean()
@@ -331,7 +336,7 @@ def estimate_build(
         money=None if np.isnan(prices_of).any() else dollars,
         kept=round(float(np.mean([outcome.kept for outcome in outcomes])), 4),
         kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
-        verdicts=sum(len(some.labels) for some in known_verdicts.values()),
+        verdicts=sum(len(verdicts.labels) for verdicts in known_verdicts.values()),
         basis=basis,
         notes=tuple(notes),
     )
@@ -380,7 +385,7 @@ class _Replays(NamedTuple):
         questions, is_kept = np.zeros((len(samples), 4, len(at))), np.zeros(len(samples))
         for row, sample in enumerate(samples):
             labels = donated[sample.id].labels
-            state = self._state(sample, donated[sample.id], order)
+            state = self._fresh_state(sample, donated[sample.id], order)
             if sample.id in self.own_verdicts:
                 for query, label in labels.items():
                     state.tell(query, label)
@@ -403,7 +408,9 @@ class _Replays(NamedTuple):
 
             # By price, labels of a build that asked no more than it had to would spare it calls in hindsight.
             settled = set()
-            for query in reversed(replay(state, labels, draw, as_asked=_lazy(labels, rules))):
+            for query in reversed(
+                replay(state, labels, draw, as_asked=_was_asked_lazily(labels, rules))
+            ):
                 column, question = at[query.gate, query.stage], query[1:]
                 questions[row, LEFT, column] += 1
                 questions[row, BEFORE, column] += question in settled
@@ -415,9 +422,11 @@ class _Replays(NamedTuple):
             is_kept[row] = decision is not None and decision.kept
         return _Replayed(questions, is_kept)
 
-    def _state(self, sample: Sample, verdicts: Verdicts, order: SuccessCounter) -> SampleState:
+    def _fresh_state(
+        self, sample: Sample, verdicts: Verdicts, order: SuccessCounter
+    ) -> SampleState:
         """A sample before the funnel, with gates that cannot be asked marked."""
-        able, gates_of_distractor = self.able[sample.id], self.distractors(sample, verdicts)
+        gates_able, gates_of_distractor = self.able[sample.id], self.distractors(sample, verdicts)
         state = SampleState(
             self.gates,
             list(gates_of_distractor),
@@ -429,7 +438,7 @@ class _Replays(NamedTuple):
             askable_gates = (
                 gates_of_distractor[query.distractor]
                 if query.distractor
-                else able[query.stage, None]
+                else gates_able[query.stage, None]
             )
             if query not in verdicts.labels and query.gate not in askable_gates:
                 state.tell(query, Label.SKIPPED)
@@ -443,24 +452,30 @@ class _Replays(NamedTuple):
 
     def distractors(self, sample: Sample, verdicts: Verdicts) -> dict[str, frozenset[str]]:
         """Candidate distractor -> gates that can be asked about it: as mined, else as many as the recipe wants."""
-        able = self.able[sample.id]
+        gates_able = self.able[sample.id]
         if verdicts.candidates is not None:
             kinds = ((c, c.modality or Modality.TEXT) for c in verdicts.candidates)
-            return {c.id: able[Stage.DISTRACTOR, kind].difference(c.skipped) for c, kind in kinds}
+            return {
+                c.id: gates_able[Stage.DISTRACTOR, kind].difference(c.skipped) for c, kind in kinds
+            }
         recorded_distractors = dict.fromkeys(
             query.distractor for query in verdicts.labels if query.distractor
         )
-        wanted = [able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]]
+        gates_of_each = [gates_able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]]
         names = [
             *recorded_distractors,
-            *(f"#{number}" for number in range(len(recorded_distractors), len(wanted))),
+            *(f"#{number}" for number in range(len(recorded_distractors), len(gates_of_each))),
         ]
         return dict(
-            zip(names, [*wanted, *[frozenset[str]()] * len(recorded_distractors)], strict=False)
+            zip(
+                names,
+                [*gates_of_each, *[frozenset[str]()] * len(recorded_distractors)],
+                strict=False,
+            )
         )
 
 
-def _lazy(labels: Labels, rules: Rules) -> bool:
+def _was_asked_lazily(labels: Labels, rules: Rules) -> bool:
     """Whether no question was asked again after an answer that settled it."""
     settled = set()
     for query, label in labels.items():
@@ -471,7 +486,7 @@ def _lazy(labels: Labels, rules: Rules) -> bool:
     return True
 
 
-def _donated(
+def _choose_donors(
     samples: Sequence[Sample],
     own_verdicts: Mapping[str, Verdicts],
     known_verdicts: Mapping[str, Verdicts],
@@ -496,14 +511,14 @@ def _donated(
     for s in samples:
         if s.id in usable:
             of_source[s.source].append(usable[s.id])
-    everyone = cycle(usable.values())
+    all_verdicts = cycle(usable.values())
     donors = {
         source: cycle(verdicts)
         for source, verdicts in of_source.items()
         if len(verdicts) >= MEASURED_FROM
     }
     return {
-        s.id: own_verdicts.get(s.id) or usable.get(s.id) or next(donors.get(s.source, everyone))
+        s.id: own_verdicts.get(s.id) or usable.get(s.id) or next(donors.get(s.source, all_verdicts))
         for s in samples
     }
 
@@ -543,22 +558,22 @@ def _rates_of(
     return rate, origin
 
 
-def _candidates(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Modality]:
+def _candidate_modalities(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Modality]:
     """Modalities of the distractors of a sample of a source, at most."""
-    how = retrieval_by_source(recipe, pool)[source]
-    mine = [s for s in pool.samples if s.source == source]
+    retrieval = retrieval_by_source(recipe, pool)[source]
+    samples_of_source = [s for s in pool.samples if s.source == source]
     native = (
-        Counter(e.modality for s in mine for e in s.negatives)
-        if how.adopts
+        Counter(e.modality for s in samples_of_source for e in s.negatives)
+        if retrieval.adopts
         else Counter[Modality]()
     )
-    total = round(native.total() / max(1, len(mine)))
-    images = round(native[Modality.IMAGE] / max(1, len(mine)))
-    text = how.text + how.lexical + total - images
-    return [Modality.TEXT] * text + [Modality.IMAGE] * (how.visual + images)
+    total = round(native.total() / max(1, len(samples_of_source)))
+    images = round(native[Modality.IMAGE] / max(1, len(samples_of_source)))
+    text = retrieval.text + retrieval.lexical + total - images
+    return [Modality.TEXT] * text + [Modality.IMAGE] * (retrieval.visual + images)
 
 
-def _skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
+def _find_skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
     """Which gates cannot be asked what. Opens the gates, but embeds and sends nothing."""
     specs, prompts = recipe.specs(), Prompts()
 
@@ -607,10 +622,14 @@ def _verdicts_in(build: Path, places: Sequence[Place]) -> dict[str, Verdicts]:
     mined = {
         d.sample: d.distractors for d in read_decisions(build) if d.distractors or d.stage == MINING
     }
-    return {sample: Verdicts(some, mined.get(sample)) for sample, some in labels.items() if some}
+    return {
+        sample: Verdicts(labels_of_sample, mined.get(sample))
+        for sample, labels_of_sample in labels.items()
+        if labels_of_sample
+    }
 
 
-def _rates(
+def _parse_rates(
     rates: Mapping[str, float], specs: Mapping[str, GateSpec]
 ) -> dict[tuple[str, Stage], float]:
     rate_of_place: dict[tuple[str, Stage], float] = {}
@@ -687,17 +706,17 @@ def _per_call(
     return line.prompt / line.to_pay, usual_price, most_price, estimate.notes
 
 
-def estimate_convergence(recipe: BuildRecipe, out: Path, **how: Any) -> BuildEstimate:
+def estimate_convergence(recipe: BuildRecipe, out: Path, **options: Any) -> BuildEstimate:
     """Estimate `demur.curation.convergence.measure_convergence`; writes nothing.
 
     It is Stage I of an exhaustive build with the monitors among the gates.
 
     Args:
-        how: as of `estimate_build`.
+        options: as of `estimate_build`.
     """
     watched = (g.model_copy(update={"stages": (Stage.PARAMETRIC,)}) for g in recipe.monitors)
     plan = recipe.model_copy(update={"gates": (*recipe.gates, *watched), "monitors": ()})
-    whole_build = estimate_build(plan, out, keep_pool=False, whole=False, **how)
+    whole_build = estimate_build(plan, out, keep_pool=False, all_asked=False, **options)
     lines = tuple(
         line.model_copy(update={"expected": line.at_most, "money_expected": line.money_at_most})
         for line in whole_build.lines

@@ -36,10 +36,12 @@ def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
     facts = recipe.model_dump(mode="json")
     for source in facts["sources"]:
         del source["path"]
-    for how in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
-        if how is not None:  # "bases" states what is in them
-            how["index"] = Path(how["index"]).name if how["index"] else None
-            how["tokenizer"] = Path(how["tokenizer"]).name if how["tokenizer"] else None
+    for retrieval in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
+        if retrieval is not None:  # "bases" states what is in them
+            retrieval["index"] = Path(retrieval["index"]).name if retrieval["index"] else None
+            retrieval["tokenizer"] = (
+                Path(retrieval["tokenizer"]).name if retrieval["tokenizer"] else None
+            )
     return facts
 
 
@@ -85,7 +87,7 @@ def about(
             "note": encoder.note,
             "fingerprint": fingerprint_of(encoder),
         },
-        "bases": {source: _base(base) for source, base in ctx.bases.items()},
+        "bases": {source: _describe_base(base) for source, base in ctx.bases.items()},
         "separation": [row.model_dump(mode="json") for row in separation(kept_samples, as_shown)],
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": ctx.judge.id,
@@ -105,7 +107,7 @@ def about(
                 unknown_without_evidence(labels, "literal") is True for labels in stage_one
             ),
         },
-        "judged": {"sure_from": BELOW, "methods": _methods(states, decisions, runner)},
+        "judged": {"sure_from": BELOW, "methods": _count_methods(states, decisions, runner)},
         "retest": {name: dict(counts) for name, counts in retest.items()},
         "topics": [d.model_dump(mode="json") for d in topics],
         "limits": list(recipe.limits),
@@ -119,7 +121,7 @@ def as_shown(sample: Sample) -> tuple[str, ...]:
     return () if shown_context is None else shown_context.evidence
 
 
-def _base(base: KnowledgeBase) -> dict[str, Any]:
+def _describe_base(base: KnowledgeBase) -> dict[str, Any]:
     """Where a source's distractors come from, and how its gold is shown."""
     facts: dict[str, Any] = {
         "negatives": base.how.negatives,
@@ -198,7 +200,7 @@ def _count_asked(
     }
 
 
-def _methods(
+def _count_methods(
     states: Mapping[str, SampleState], decisions: Mapping[str, Decision], runner: GateRunner
 ) -> dict[str, dict[str, int]]:
     """Method -> how many verdicts it gave on gates' answers about kept samples, and how sure it was of them.

@@ -179,11 +179,11 @@ class BuildRecipe(Record):
         if not any(Stage.PARAMETRIC in g.stages for g in self.gates):
             raise ValueError("no gate is asked without evidence: give one the stage 'parametric'")
         for source in self.sources:
-            how = self.retrieval_of(source)
-            if how.negatives == "mined" and how.wanted < self.rules.k_min:
+            retrieval = self.retrieval_of(source)
+            if retrieval.negatives == "mined" and retrieval.wanted < self.rules.k_min:
                 raise ValueError(
                     f"k_min={self.rules.k_min} distractors per sample, but retrieval for {source.name} finds at most "
-                    f"{how.wanted} (text + lexical + visual)"
+                    f"{retrieval.wanted} (text + lexical + visual)"
                 )
         if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
             raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
@@ -230,21 +230,21 @@ def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
         return BuildRecipe.model_validate(data)
     except ValidationError as error:
         raise UsageError(
-            "; ".join(_complaint(e) for e in error.errors()),
+            "; ".join(_say_what_is_wrong(e) for e in error.errors()),
             item=item,
             cure="correct the recipe; docs/recipe.md lists the keys",
         ) from error
 
 
-def _complaint(error: Any) -> str:
+def _say_what_is_wrong(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         place = ".".join(str(step) for step in error["loc"])
-        near = did_you_mean(str(error["loc"][-1]), _keys(error["loc"][:-1]), cutoff=0.6)
+        near = did_you_mean(str(error["loc"][-1]), _known_keys(error["loc"][:-1]), cutoff=0.6)
         return f"{place}: no such key" + (f" ({near})" if near else "")
     return complaint(error)
 
 
-def _keys(place: Sequence[object]) -> list[str]:
+def _known_keys(place: Sequence[object]) -> list[str]:
     """Keys that a recipe has at a place."""
     parts: dict[object, type[Record]] = {
         "sources": SourceSpec,

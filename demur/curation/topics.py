@@ -289,13 +289,13 @@ async def drifts(
     questions = [s.question for s in samples]
     vectors = await asyncio.to_thread(embed, questions)
     topics = await asyncio.to_thread(bertopics, questions, vectors, seed=recipe.seed)
-    by = recipe.topics
+    origin = recipe.topics
     if namer is None:
-        return [*comparisons, drift(topics, is_kept, by=by, seed=recipe.seed)]
+        return [*comparisons, drift(topics, is_kept, by=origin, seed=recipe.seed)]
     names = await name_topics(samples, topics, vectors, namer)
     kinds = {topic: name for topic, name in names.items() if name is not None}
     called = named(topics, kinds)
-    question_drift = drift(called, is_kept, by=by, seed=recipe.seed)
+    question_drift = drift(called, is_kept, by=origin, seed=recipe.seed)
     about = {
         new: kinds[old].description for old, new in zip(topics, called, strict=True) if old in kinds
     }

@@ -332,7 +332,7 @@ def test_a_pool_is_keyed_by_all_code_of_a_source_of_ones_own(tmp_path, monkeypat
     """What the adapter's file imports of the same project decides as much as the file itself."""
     from types import SimpleNamespace
 
-    from demur.curation.sample_pool import _state
+    from demur.curation.sample_pool import _state_digest
 
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "my_helper.py").write_text("LIMIT = 1\n")
@@ -345,7 +345,7 @@ def test_a_pool_is_keyed_by_all_code_of_a_source_of_ones_own(tmp_path, monkeypat
     spec = SimpleNamespace(
         name="my_source_7:Mine", options={}, model_dump=lambda **_: {"options": {}}
     )
-    before = _state([source], [spec])
-    assert _state([source], [spec]) == before
+    before = _state_digest([source], [spec])
+    assert _state_digest([source], [spec]) == before
     (tmp_path / "my_helper.py").write_text("LIMIT = 2\n")
-    assert _state([source], [spec]) != before
+    assert _state_digest([source], [spec]) != before

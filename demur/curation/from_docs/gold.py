@@ -77,7 +77,7 @@ class Finder:
         likely = {
             d.id: d for d in (*(self.documents[hit.document] for hit in with_answer), *by_words)
         }
-        may, about = Prefilter(spec), _content(question)
+        may, about = Prefilter(spec), _content_words(question)
         answering = []
         for document in likely.values():
             text = f"{document.title}\n{document.text or ''}"
@@ -86,13 +86,13 @@ class Finder:
                 and about & {w.norm for w in words(text)}
                 and holds(spec, text, question.text)
             ):
-                answering.append(Proposal(document, True, _answers(spec, text)))
+                answering.append(Proposal(document, True, _answers_as_written(spec, text)))
                 if len(answering) == most:
                     break
         return answering or [Proposal(d, False) for d in list(likely.values())[:most]]
 
 
-def _answers(spec: AnswerSpec, text: str) -> tuple[str, ...]:
+def _answers_as_written(spec: AnswerSpec, text: str) -> tuple[str, ...]:
     """The accepted answers in a passage, in its own words; not those that it writes in uncommon characters."""
     places = [
         text_of
@@ -104,7 +104,7 @@ def _answers(spec: AnswerSpec, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(places))
 
 
-def _content(question: Question) -> frozenset[str]:
+def _content_words(question: Question) -> frozenset[str]:
     """Words of the question, without those of its answers."""
     answer_words = {w.norm for a in question.answers for w in words(a)}
     question_words = [w.norm for w in words(question.text)]

@@ -130,17 +130,17 @@ def from_docs(
         problems = Problems()
         steps.stage("read documents and questions")
         questions_read = read_questions(questions, problems)
-        whole_documents = _documents(
+        whole_documents = _read_documents(
             docs, [questions, *out.rglob("*")], licence, problems
         )  # OUT may lie below DOCS
         problems.settle(skip_bad=skip_bad)
-        passages = list(_passages(whole_documents, chunk))
+        passages = list(_cut_passages(whole_documents, chunk))
         by_document = _index_passages(passages)
         _unknown_gold(questions_read.distinct, by_document, docs).settle(skip_bad=skip_bad)
         steps.stage("search passages that answer")
         finder = Finder(passages, out / "work" / "bm25")
         proposals = {
-            q.id: finder.proposals(q, _spec(q), candidates)
+            q.id: finder.proposals(q, _answer_spec(q), candidates)
             for q in questions_read.distinct
             if not q.gold and q.answerable is not False
         }
@@ -154,7 +154,7 @@ def from_docs(
             if question.gold and not own_gold:
                 outcomes[question.id] = _Outcome(None, "its gold is not among the documents")
                 continue
-            outcomes[question.id] = _decide(
+            outcomes[question.id] = _decide_outcome(
                 question, own_gold, proposals.get(question.id, []), labels, accept_found
             )
         waiting = tuple(id for id, outcome in outcomes.items() if outcome is None)
@@ -177,12 +177,15 @@ def from_docs(
             len(passages),
             proposed,
             left_out,
-            dict(Counter(_kind_of(s) for s in samples)),
+            dict(Counter(_answer_kind(s) for s in samples)),
         )
         if waiting:
             return result
         if not samples:
-            why = "; ".join(f"{reason} ({len(those)})" for reason, those in result.drops.items())
+            why = "; ".join(
+                f"{reason} ({len(questions_dropped)})"
+                for reason, questions_dropped in result.drops.items()
+            )
             raise UsageError(
                 f"all {len(questions_read.distinct)} questions are dropped: {why}",
                 item=str(questions),
@@ -194,7 +197,7 @@ def from_docs(
         )
         open_image = partial(read_image, root=docs if docs.is_dir() else docs.parent)
         complete = [_with_distractors(s, finder, distractors) for s in samples]
-        release = _frozen(
+        release = _freeze_release(
             out / "release",
             name,
             version,
@@ -220,7 +223,7 @@ def from_docs(
 # --- documents -----------------------------------------------------------------------------------
 
 
-def _documents(
+def _read_documents(
     docs: Path, without: Sequence[Path], licence: str, problems: Problems
 ) -> list[Document]:
     if docs.exists():
@@ -241,7 +244,7 @@ def _documents(
     return list(document_of_id.values())
 
 
-def _passages(documents: Sequence[Document], chunk: str) -> list[Document]:
+def _cut_passages(documents: Sequence[Document], chunk: str) -> list[Document]:
     if chunk == "none":
         return list(documents)
     chunker: Chunker = open_chunker(CUT if chunk == "auto" else chunk)
@@ -264,7 +267,7 @@ def _index_passages(passages: Sequence[Document]) -> Mapping[str, list[Document]
 # --- one question --------------------------------------------------------------------------------
 
 
-def _spec(question: Question) -> AnswerSpec:
+def _answer_spec(question: Question) -> AnswerSpec:
     if question.answerable is False:
         return AnswerSpec(kind="none")
     if not question.answers:
@@ -290,7 +293,7 @@ def _unknown_gold(
 def _own_gold(question: Question, passages_of_id: Mapping[str, list[Document]]) -> list[Document]:
     """The passages that a question's own row names; of a document that was cut, those with the answer, or all."""
     own_passages: dict[str, Document] = {}
-    spec = _spec(question)
+    spec = _answer_spec(question)
     for id in question.gold:
         parts = passages_of_id.get(id, [])
         with_answer = [d for d in parts if holds(spec, f"{d.title}\n{d.text or ''}", question.text)]
@@ -298,7 +301,7 @@ def _own_gold(question: Question, passages_of_id: Mapping[str, list[Document]]) 
     return list(own_passages.values())
 
 
-def _decide(
+def _decide_outcome(
     question: Question,
     own_gold: Sequence[Document],
     proposals: Sequence[Proposal],
@@ -306,19 +309,19 @@ def _decide(
     accept_found: bool,
 ) -> _Outcome | None:
     """The outcome of a question; None while it waits for review."""
-    spec = _spec(question)
+    spec = _answer_spec(question)
     if question.answerable is False or own_gold:
-        return _fit(question, spec, own_gold, reviewed=True)
+        return _accept_if_fit(question, spec, own_gold, reviewed=True)
     proposal_labels = [labels.get(key_of(question, p.document), "") for p in proposals]
     if gold := [
         p.document for p, label in zip(proposals, proposal_labels, strict=True) if label == YES
     ]:
-        return _fit(question, spec, gold, reviewed=True)
+        return _accept_if_fit(question, spec, gold, reviewed=True)
     if all(proposal_labels):  # none of them answers it, or nothing was found
         if question.answers:
             return _Outcome(None, "no passage answers it")
         if question.answerable is None and proposal_labels:
-            return _fit(question, AnswerSpec(kind="none"), (), reviewed=True)
+            return _accept_if_fit(question, AnswerSpec(kind="none"), (), reviewed=True)
         return _Outcome(None, "no passage was found")
     if not accept_found:
         return None
@@ -337,10 +340,10 @@ def _decide(
             if question.answers
             else "no passage was confirmed as its gold",
         )
-    return _fit(question, spec, [states], reviewed=False)
+    return _accept_if_fit(question, spec, [states], reviewed=False)
 
 
-def _fit(
+def _accept_if_fit(
     question: Question, spec: AnswerSpec, gold: Sequence[Document], *, reviewed: bool
 ) -> _Outcome:
     sample = Sample(
@@ -362,7 +365,7 @@ def _fit(
     return _Outcome(None, why) if why else _Outcome(sample, reviewed=reviewed)
 
 
-def _kind_of(sample: Sample) -> str:
+def _answer_kind(sample: Sample) -> str:
     return {"none": "unanswerable", "unknown": "gold alone"}.get(sample.answers.kind, "answered")
 
 
@@ -378,7 +381,7 @@ def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
     return sample.model_copy(update={"negatives": mined.negatives})
 
 
-def _frozen(
+def _freeze_release(
     out: Path,
     name: str,
     version: str,

@@ -87,7 +87,7 @@ def read_questions(path: Path, problems: Problems) -> Questions:
     question_of_key: dict[str, Question] = {}
     ids: set[str] = set()
     repeated = 0
-    for question in _read(path, problems):
+    for question in _read_rows(path, problems):
         key = normalise(question.question_with_turns) or question.question_with_turns
         if key in question_of_key:
             repeated += 1
@@ -105,7 +105,7 @@ def read_questions(path: Path, problems: Problems) -> Questions:
     return Questions(list(question_of_key.values()), repeated)
 
 
-def _read(path: Path, problems: Problems) -> Iterator[Question]:
+def _read_rows(path: Path, problems: Problems) -> Iterator[Question]:
     ending = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if ending not in ("jsonl", "json", "csv", "tsv", "parquet"):
         for number, line in enumerate(read_text(path).splitlines(), 1):
@@ -117,7 +117,7 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
         row = {str(name).lower(): value for name, value in cells.items()}
         first_row = first_row or row
         try:
-            question = _question(row, place)
+            question = _question_of_row(row, place)
         except (DataError, ValueError) as error:
             problems.add(place, str(error))
             continue
@@ -133,9 +133,11 @@ def _read(path: Path, problems: Problems) -> Iterator[Question]:
         )
 
 
-def _question(row: Mapping[str, Any], place: str) -> Question | None:
+def _question_of_row(row: Mapping[str, Any], place: str) -> Question | None:
     """The question of a row; None if it has none."""
-    cells = {what: next((row[n] for n in names if n in row), None) for what, names in USUAL.items()}
+    cells = {
+        field: next((row[n] for n in names if n in row), None) for field, names in USUAL.items()
+    }
     turns, text = turns_of(cells["turns"]), cells["question"]
     if (
         turns
@@ -150,7 +152,10 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
     answerable = truth(cells["answerable"], "answerable")
     if answerable is None and (no := truth(cells["unanswerable"], "unanswerable")) is not None:
         answerable = not no
-    answers, gold = _texts(cells["answers"], "answers"), _texts(cells["gold"], "gold")
+    answers, gold = (
+        _texts_of_cell(cells["answers"], "answers"),
+        _texts_of_cell(cells["gold"], "gold"),
+    )
     if answerable is False and gold:
         raise ValueError(f"it is unanswerable, but {gold[0]} is its gold: remove one of them")
     return Question(
@@ -165,7 +170,7 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
     )
 
 
-def _texts(cell: Any, name: str) -> tuple[str, ...]:
+def _texts_of_cell(cell: Any, name: str) -> tuple[str, ...]:
     """The texts of a cell: a list, a text with `SEPARATOR` between them, or objects with a text or an id."""
     cell = list_written(cell)
     cells = cell.split(SEPARATOR) if isinstance(cell, str) else listed(cell)

@@ -75,7 +75,7 @@ def all_can_be_asked(
     counted: Counter[_Kind] = Counter()
     hows = retrieval_by_source(recipe, pool)
     for sample in pool.samples:
-        for kind in _kinds(sample, hows[sample.source]):
+        for kind in _question_kinds(sample, hows[sample.source]):
             counted[kind] += 1
             if not is_askable.get(kind):
                 is_askable[kind] = bool(gates_for(sample, kind.stage, kind.alone, gates, skips))
@@ -98,14 +98,14 @@ def all_can_be_asked(
     )
 
 
-def _kinds(sample: Sample, how: MiningOptions) -> Iterator[_Kind]:
+def _question_kinds(sample: Sample, options: MiningOptions) -> Iterator[_Kind]:
     """The kinds of question that the stages ask about a sample."""
     query = "questions about images" if sample.images else "questions of text alone"
     yield _Kind(Stage.PARAMETRIC, sample.source, query, "")
     gold = " and ".join(sorted({e.modality.value for e in sample.gold}))
     yield _Kind(Stage.SOLVABLE, sample.source, query, f"gold evidence: {gold}")
-    modalities = {e.modality for e in sample.negatives} if how.adopts else set()
-    modalities |= {Modality.TEXT} if how.text or how.lexical else set()
-    modalities |= {Modality.IMAGE} if how.visual else set()
+    modalities = {e.modality for e in sample.negatives} if options.adopts else set()
+    modalities |= {Modality.TEXT} if options.text or options.lexical else set()
+    modalities |= {Modality.IMAGE} if options.visual else set()
     for alone in sorted(modalities):
         yield _Kind(Stage.DISTRACTOR, sample.source, query, f"distractors: {alone.value}", alone)

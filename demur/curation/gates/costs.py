@@ -42,8 +42,8 @@ def replay(
     """
     place_of_query = {query: place for place, query in enumerate(known_labels)} if as_asked else {}
     queries: list[GateQuery] = []
-    while wanted := state.wanted():
-        for query in wanted:
+    while wanted_queries := state.wanted():
+        for query in wanted_queries:
             options = (query._replace(gate=gate) for gate in state.choices(query, within=math.inf))
             chosen = min(
                 (option for option in options if option in known_labels),

@@ -33,8 +33,8 @@ class SuccessCounter:
 
     def price(self, gate: str, cost: float, stage: str, group: str) -> tuple[float, float, str]:
         """(expected cost per settled question, cost of an answer, name); the least is asked first."""
-        where = stage, group, gate
+        place = stage, group, gate
         share = (
-            (self._settled[where] + CREDIT) / (self._answers[where] + CREDIT) if self.learn else 1.0
+            (self._settled[place] + CREDIT) / (self._answers[place] + CREDIT) if self.learn else 1.0
         )
         return cost / share, cost, gate

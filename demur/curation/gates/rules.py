@@ -83,8 +83,8 @@ def unknown_without_evidence(labels: Labels, rule: Parametric = "not_correct") -
     """
     if rule == "literal":
         return _all_incorrect(labels)
-    known = _any_correct(labels)
-    return None if known is None else not known
+    is_known = _any_correct(labels)
+    return None if is_known is None else not is_known
 
 
 def solvable_with_gold(labels: Labels, rule: Solvable = "any_correct") -> bool | None:

@@ -52,7 +52,9 @@ class GateAnswer(NamedTuple):
     """The calibrated chance, in [0, 1], that the label is right; None where nobody measured it."""
 
 
-def ask_of(sample: Sample, query: GateQuery, seed: int, how: str, prompts: Prompts) -> Ask:
+def ask_of(
+    sample: Sample, query: GateQuery, seed: int, condition_name: str, prompts: Prompts
+) -> Ask:
     """The question of a query.
 
     Raises:
@@ -69,7 +71,7 @@ def ask_of(sample: Sample, query: GateQuery, seed: int, how: str, prompts: Promp
                 "has no gold evidence", item=sample.id, cure="leave it out of the source"
             )
         evidence_shown = stage_context
-    return make_ask(sample, evidence_shown, condition(how), prompts)
+    return make_ask(sample, evidence_shown, condition(condition_name), prompts)
 
 
 def skip_reasons(
@@ -86,10 +88,12 @@ def skip_reasons(
     asks: dict[str, Ask] = {}
     for name, spec in specs.items():
         if stage in spec.stages:
-            how = spec.condition
-            if how not in asks:
-                asks[how] = ask_of(sample, GateQuery(name, stage, distractor), seed, how, prompts)
-            if why := system(name).skip_reason(asks[how]):
+            condition_name = spec.condition
+            if condition_name not in asks:
+                asks[condition_name] = ask_of(
+                    sample, GateQuery(name, stage, distractor), seed, condition_name, prompts
+                )
+            if why := system(name).skip_reason(asks[condition_name]):
                 reason_of_gate[name] = why
     return reason_of_gate
 
@@ -102,15 +106,15 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: a layout has no such value.
     """
-    rest = dict(options)
-    images = rest.pop("images", None)
+    remaining_options = dict(options)
+    images = remaining_options.pop("images", None)
     if images is None:
-        return rest
+        return remaining_options
     if images not in ("many", "one", "none"):
         raise UsageError(
             f"images: {images}", item="a gate's options", cure="write many, one or none"
         )
-    return {**rest, "layout": Layout(images)}
+    return {**remaining_options, "layout": Layout(images)}
 
 
 def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repeat: int) -> str:
@@ -169,7 +173,7 @@ class GateRunner:
         self._judge_key = judge_key(judge)
         self._systems: dict[tuple[str, int], System] = {}
         self._failures: Counter[str] = Counter()
-        self.since = _written(journal)
+        self.since = _time_of_last_write(journal)
         """Time of the journal's last verdict before this process; "" where it had none."""
         self.reused: set[str] = set()
         """Keys of its verdicts that were used."""
@@ -250,16 +254,16 @@ class GateRunner:
             key = key_of(system, ask, sample, self._judge_key, repeat)
         except UsageError as error:  # the question does not fit into the model's prompt
             answer = GateAnswer(Label.MISSING, "", error.message)
-            self._note("", sample.id, query, repeat, answer, final=False)
+            self._append_to_journal("", sample.id, query, repeat, answer, final=False)
             return ask, "", answer
         before = self._known.get(key)
         if before is not None:
             if key in self._keys_before:
                 self.reused.add(key)
-            self._note(key, sample.id, query, repeat, before, final=True)
+            self._append_to_journal(key, sample.id, query, repeat, before, final=True)
         return ask, key, before
 
-    def _note(
+    def _append_to_journal(
         self,
         key: str,
         sample: str,
@@ -297,12 +301,14 @@ class GateRunner:
         if answer is not None:
             return answer
         async with self._places[query.gate]:
-            answer, final = await self._put(query.gate, ask, sample, repeat)
+            answer, final = await self._ask_and_grade(query.gate, ask, sample, repeat)
         self.questions_to_gate[query.gate] += 1
-        self._note(key if final else f"-{key}", sample.id, query, repeat, answer, final=final)
+        self._append_to_journal(
+            key if final else f"-{key}", sample.id, query, repeat, answer, final=final
+        )
         return answer
 
-    async def _put(
+    async def _ask_and_grade(
         self, gate: str, ask: Ask, sample: Sample, repeat: int
     ) -> tuple[GateAnswer, bool]:
         """(answer, whether it is final). An answer that cannot be graded is asked for once more.
@@ -380,7 +386,7 @@ def last_answers(
     return answers_of_sample
 
 
-def _written(journal: Path) -> str:
+def _time_of_last_write(journal: Path) -> str:
     if not journal.exists() or not journal.stat().st_size:
         return ""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(journal.stat().st_mtime))

@@ -56,9 +56,9 @@ async def ask_states(
         state.tell(bound, await ask(sample, bound))
 
     async def finish_sample(sample: str) -> None:
-        while wanted := [q for q in states[sample].wanted() if q.stage in stages]:
+        while wanted_queries := [q for q in states[sample].wanted() if q.stage in stages]:
             for result in await asyncio.gather(
-                *(ask_one(sample, q) for q in wanted), return_exceptions=True
+                *(ask_one(sample, q) for q in wanted_queries), return_exceptions=True
             ):
                 if isinstance(result, BaseException):
                     raise result

@@ -68,7 +68,7 @@ def mine(
     gold_scores: Mapping[Pool, float] | None = None,
     dense_scores: Mapping[str, float] | None = None,
     gold: Gold | None = None,
-    **how: Any,
+    **options_of_kind: Any,
 ) -> Mined:
     """Distractors of all kinds for one sample, in the order ``text``, ``lexical``, ``visual``; none twice.
 
@@ -77,7 +77,7 @@ def mine(
         options: a quota for each kind (no kind fills the quota of another), and which hits may be taken.
         similarity, gold_scores: kind -> the argument of `mine_kind`.
         dense_scores: of `mine_kind`, for the kind ``text``.
-        how: other arguments of `mine_kind`: image_hashes, shelf, seed.
+        options_of_kind: other arguments of `mine_kind`: image_hashes, shelf, seed.
     """
     gold = gold or Gold(sample.gold, documents)
     negatives: list[Evidence] = []
@@ -94,7 +94,7 @@ def mine(
             gold_score=(gold_scores or {}).get(kind),
             similarity=(similarity or {}).get(kind),
             dense_scores=dense_scores if kind == "text" else None,
-            **how,
+            **options_of_kind,
         )
         negatives += mined.negatives
         drops += mined.drops
@@ -143,9 +143,9 @@ def mine_kind(
         options = options.model_copy(update=NO_LIMITS)
     gold, image_near = gold or Gold(sample.gold, documents), IMAGE_THRESHOLDS[options.same_image]
     leaks = Leaks(sample, image_hashes, image_near=image_near, gold=gold)
-    holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
-    known_reason = _known(sample, gold)
-    taken: list[Document] = []
+    holding = _find_passage_with_answer(leaks, shelf if options.answer_pages == "drop" else None)
+    known_reason = _find_known_use(sample, gold)
+    taken_documents: list[Document] = []
 
     def repeats(document: Document, other: Document | Evidence) -> bool:
         if not visual:
@@ -175,7 +175,7 @@ def mine_kind(
             return "gold page", page_of(document)
         if document.image is not None and (passage := holding(document)):
             return "page holds the answer", passage
-        others: list[Document | Evidence] = [*sample.negatives, *taken]
+        others: list[Document | Evidence] = [*sample.negatives, *taken_documents]
         twin = next((other.id for other in others if repeats(document, other)), "")
         return ("repeated", twin) if twin else ("", "")
 
@@ -222,7 +222,7 @@ def mine_kind(
             continue
         on_page[page] += 1
         candidates.append((hit, document))
-        taken.append(document)
+        taken_documents.append(document)
     ranked = candidates[options.range_min :]
     if similarity is not None and weight is not None and ranked:
         alike = similarity([hit.document for hit, _ in ranked])
@@ -263,7 +263,9 @@ def random_places(count: int, limit: int, seed: int, query: str) -> list[int]:
     return sorted(random.Random(seed_of(seed, query)).sample(range(count), limit))
 
 
-def _holding(leaks: Leaks, shelf: IndexedDocuments | None) -> Callable[[Document], str]:
+def _find_passage_with_answer(
+    leaks: Leaks, shelf: IndexedDocuments | None
+) -> Callable[[Document], str]:
     """Document -> id of a passage on its page that holds the answer; "" if there is none, or no index."""
     passage_of_page: dict[str, str] = {}
 
@@ -281,14 +283,16 @@ def _holding(leaks: Leaks, shelf: IndexedDocuments | None) -> Callable[[Document
     return answer_passage
 
 
-def _known(sample: Sample, gold: Gold) -> Callable[[Document], str]:
+def _find_known_use(sample: Sample, gold: Gold) -> Callable[[Document], str]:
     """Document -> how the sample already uses it, or the document it was cut from; "" if not."""
-    known = {e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives}
+    use_of_id = {
+        e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives
+    }
 
     def status(document: Document) -> str:
         if gold.parts(document):
             return "gold"
-        return known.get(document.id) or known.get(document_of(document), "")
+        return use_of_id.get(document.id) or use_of_id.get(document_of(document), "")
 
     return status
 

@@ -159,10 +159,10 @@ def mine_folder(
         for part in searcher.lists:
             searcher.probe(part, probes)
     elif searcher.lists:
-        wanted = [
+        searches = [
             supported.model_copy(update={"pages": n}) for n in {supported.pages, *pages.values()}
         ]
-        tune_probes(read_samples(), searcher, source.root, wanted, steps)
+        tune_probes(read_samples(), searcher, source.root, searches, steps)
     steps.stage("choose the mode of each source by recall of gold")
     chosen = choose_modes(read_samples(), searcher, source.root, supported, steps, pages_of=pages)
     source.problems.settle(skip_bad=skip_bad)
@@ -223,7 +223,7 @@ def mine_folder(
         "distractors": dict(sorted(kinds.items())),
         "left_out": dict(sorted(left_out.items())),
         "probes": [setting._asdict() for setting in searcher.probes.values()],
-        "recall": [_recall(choice) for choice in chosen.choices],
+        "recall": [_recall_row(choice) for choice in chosen.choices],
         "skipped": source.problems.summary(),
     }
     write_json(out / MINED, summary)
@@ -232,7 +232,7 @@ def mine_folder(
     )
 
 
-def _recall(choice: Choice) -> dict[str, Any]:
+def _recall_row(choice: Choice) -> dict[str, Any]:
     return {
         "source": choice.source,
         "chosen": choice.mode,

@@ -69,13 +69,13 @@ def mine_samples(
     """
     can_score(options, searcher)
     image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
-    similarity = _similarity(options, searcher)
+    similarity = _similarity_of_kind(options, searcher)
     near = IMAGE_THRESHOLDS[options.same_image]
     pictured_ids: set[str] = set()
     same_pictures: set[str] = set()
     done = 0
     for block in blocks_of(samples, searcher, options):
-        cases = _cases(block, searcher, root, options, chosen)
+        cases = _embed_questions(block, searcher, root, options, chosen)
         for pool, quota in options.quotas.items():
             if quota and pool == "visual":
                 _search_images(cases, searcher, options)
@@ -122,18 +122,18 @@ def mine_samples(
         steps.warn(warning)
 
 
-def same_picture_warning(taken: Collection[str], same: Collection[str]) -> str:
+def same_picture_warning(pictured: Collection[str], same_pictures: Collection[str]) -> str:
     """Warn if `SAME_SHARE` of the images or more were left out because they look the same as another; else "".
 
     Args:
-        taken: ids of image distractors.
-        same: ids of images that were left out for one that looks the same.
+        pictured: ids of image distractors.
+        same_pictures: ids of images that were left out for one that looks the same.
     """
-    met = len({*taken, *same})
-    if len(same) < SAME_SHARE * met or met < SAME_FROM:
+    met = len({*pictured, *same_pictures})
+    if len(same_pictures) < SAME_SHARE * met or met < SAME_FROM:
         return ""
     return (
-        f"{len(same):,} of {met:,} candidate images were left out because they look the same as another image "
+        f"{len(same_pictures):,} of {met:,} candidate images were left out because they look the same as another image "
         "(see drops.jsonl). If they differ, compare their bytes alone: same_image: bytes, or --same-image bytes"
     )
 
@@ -153,20 +153,22 @@ def _same_pictures(mined: Mined, searcher: Searcher, gold: Gold) -> set[str]:
     }
 
 
-def _similarity(options: MiningOptions, searcher: Searcher) -> dict[Pool, Similarity]:
+def _similarity_of_kind(options: MiningOptions, searcher: Searcher) -> dict[Pool, Similarity]:
     """Similarity of distractors of each kind, for diversity: by the vectors of passages or of images."""
     if options.diversity is None:
         return {}
     parts: dict[Pool, str] = {"text": "passages", "lexical": "passages", "visual": "looks"}
-    here = searcher.manifest["parts"]
-    if options.lexical and "passages" not in here:
+    index_parts = searcher.manifest["parts"]
+    if options.lexical and "passages" not in index_parts:
         raise UsageError(
             "diversity needs vectors of passages, which the index does not have",
             item=searcher.folder,
             cure="build it with a --text-encoder, or leave --diversity out",
         )
     return {
-        pool: partial(searcher.cosines, part=part) for pool, part in parts.items() if part in here
+        pool: partial(searcher.cosines, part=part)
+        for pool, part in parts.items()
+        if part in index_parts
     }
 
 
@@ -192,7 +194,7 @@ class _Case:
     """Why it, or the image of its gold evidence, cannot be searched with."""
 
 
-def _cases(
+def _embed_questions(
     block: Sequence[Sample],
     searcher: Searcher,
     root: Path | None,
@@ -202,10 +204,10 @@ def _cases(
     """Embed the questions of samples; each image is read once."""
     cases = [_Case(sample, Gold(sample.gold, searcher.documents)) for sample in block]
     visual = bool(options.visual) and "image->image" in searcher.modes
-    pools = [pool for pool, wanted in options.quotas.items() if wanted and pool != "visual"]
+    pools = [pool for pool, quota in options.quotas.items() if quota and pool != "visual"]
     by_modes: dict[tuple[str, ...], list[_Case]] = {}
     for case in cases:
-        modes = [_mode(case.sample, pool, chosen) for pool in pools]
+        modes = [_passage_mode(case.sample, pool, chosen) for pool in pools]
         if visual and case.sample.images:
             modes.append("image->image")
         if modes:
@@ -234,13 +236,13 @@ def _cases(
     return cases
 
 
-def _mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
+def _passage_mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
     """The mode that finds passages for a sample: through pages if it has an image."""
-    by = "lexical" if pool == "lexical" else "text->text"
+    mode = "lexical" if pool == "lexical" else "text->text"
     by_page, by_text = chosen.pages.get(sample.source), chosen.passages.get(sample.source)
     if sample.images and by_page is not None:
-        return f"{by_page.mode}/{by}"
-    return by if pool == "lexical" or by_text is None else by_text.mode
+        return f"{by_page.mode}/{mode}"
+    return mode if pool == "lexical" or by_text is None else by_text.mode
 
 
 def _search_passages(
@@ -255,7 +257,10 @@ def _search_passages(
     for case in cases:
         if case.query is not None:
             source = case.sample.source
-            key = _mode(case.sample, pool, chosen), chosen.pages_of.get(source, options.pages)
+            key = (
+                _passage_mode(case.sample, pool, chosen),
+                chosen.pages_of.get(source, options.pages),
+            )
             by_mode.setdefault(key, []).append((case, case.query))
     for (mode, pages), cases_and_queries in by_mode.items():
         if mode.partition("/")[0] in searcher.modes:
@@ -296,7 +301,9 @@ def _with_hits(
             by_words = [
                 case_and_query
                 for case_and_query in texts
-                if not _mode(case_and_query[0].sample, "text", chosen).endswith("text->text")
+                if not _passage_mode(case_and_query[0].sample, "text", chosen).endswith(
+                    "text->text"
+                )
             ]
             _score_hits(by_words, "text", searcher)
         if options.by_margin:
@@ -327,17 +334,17 @@ def _score_hits(
 
 
 def _score_gold(
-    cases_and_queries: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searcher: Searcher
+    cases_and_queries: Sequence[tuple[_Case, Query]], pool: Pool, mode: str, searcher: Searcher
 ) -> None:
     if not cases_and_queries:
         return
     pieces = [
-        case.gold.scored_in(searcher, by_image=by == "image->image")
+        case.gold.scored_in(searcher, by_image=mode == "image->image")
         for case, _ in cases_and_queries
     ]
     lists = [list(dict.fromkeys(id for ids in each for id in ids)) for each in pieces]
     rankings = searcher.rerank(
-        [query for _, query in cases_and_queries], lists, max(map(len, lists)) or 1, by=by
+        [query for _, query in cases_and_queries], lists, max(map(len, lists)) or 1, by=mode
     )
     for (case, _), each, line in zip(cases_and_queries, pieces, rankings, strict=True):
         scores = {hit.document: hit.score for hit in line}

@@ -128,7 +128,7 @@ def tune_probes(
     samples: Iterable[Sample],
     searcher: Searcher,
     root: Path | None,
-    wanted: Collection[MiningOptions],
+    searches: Collection[MiningOptions],
     steps: Progress = QUIET,
 ) -> list[Probes]:
     """Set how many inverted lists of each part of the index are searched, measured on sampled questions.
@@ -138,13 +138,13 @@ def tune_probes(
 
     Args:
         searcher: the index; it searches that many lists from now on.
-        wanted: the options that it will be searched with; the largest number of neighbours counts.
+        searches: the options that it will be searched with; the largest number of neighbours counts.
 
     Returns:
         The setting of each part; a part that no question searches is missing.
     """
     deepest: dict[str, int] = {}
-    for options in wanted:
+    for options in searches:
         for mode, k in neighbours_needed(options).items():
             if SIMPLE_MODES[mode].part in searcher.lists:
                 deepest[mode] = max(k, deepest.get(mode, 0))
@@ -221,7 +221,7 @@ def choose_modes(
             vectors that give scores. UnknownPart: there is no such mode.
     """
     can_score(options, searcher)
-    wanted, pages_of = modes_of(options), pages_of or {}
+    wanted_modes, pages_of = modes_of(options), pages_of or {}
     recalls: dict[tuple[str, str], dict[str, Recall]] = {}
     self_hits: Counter[tuple[str, str, str]] = Counter()
     image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
@@ -229,7 +229,9 @@ def choose_modes(
     depth = max(*DEPTHS, options.pages, *pages_of.values())
     for block in blocks_of(samples, searcher, options):
         for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
-            usable_modes = [mode for mode in modes if mode in wanted and mode in searcher.modes]
+            usable_modes = [
+                mode for mode in modes if mode in wanted_modes and mode in searcher.modes
+            ]
             samples_of_kind = [s for s in block if bool(s.images) == (kind == "pages")]
             queries_or_faults = embedded(
                 [(s.question, query_image(s)) for s in samples_of_kind],

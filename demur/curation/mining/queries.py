@@ -53,13 +53,13 @@ def modes_of(options: MiningOptions) -> tuple[str, ...]:
         UsageError: a mode finds neither pages by an image nor passages by a text.
         UnknownPart: there is no such mode.
     """
-    known = (*PAGE_MODES, *TEXT_MODES)
-    modes = known if options.modes == "best" else tuple(map(canonical_mode, options.modes))
+    known_modes = (*PAGE_MODES, *TEXT_MODES)
+    modes = known_modes if options.modes == "best" else tuple(map(canonical_mode, options.modes))
     for mode in modes:
-        if mode not in known:
+        if mode not in known_modes:
             raise UsageError(
                 f"{mode} finds neither pages by an image nor passages by a text",
-                cure=f"choose from {', '.join(known)}",
+                cure=f"choose from {', '.join(known_modes)}",
             )
     return modes
 
@@ -78,9 +78,9 @@ def supported_options(
         "visual": ({"image->image"}, "images, or the encoder embeds none"),
     }
     lacking = {
-        pool: f"{options.quotas[pool]} {pool} distractors per sample are wanted, but its knowledge base has no {what}"
-        for pool, (some, what) in needs.items()
-        if options.quotas[pool] and some.isdisjoint(modes)
+        pool: f"{options.quotas[pool]} {pool} distractors per sample are wanted, but its knowledge base has no {need}"
+        for pool, (is_wanted, need) in needs.items()
+        if options.quotas[pool] and is_wanted.isdisjoint(modes)
     }
     options, messages = options.model_copy(update=dict.fromkeys(lacking, 0)), list(lacking.values())
     by_image = [mode for mode in PAGE_MODES if mode in modes_of(options)]
@@ -122,9 +122,7 @@ def blocks_of(
 ) -> Iterator[list[Sample]]:
     """Blocks of as many samples as fit into `BLOCK_BYTES` with their vectors and hits."""
     vectors = sum(4 * int(encoder["dims"]) for encoder in searcher.manifest["encoders"].values())
-    hit_bytes = sum(
-        12 * hits_for(options, pool) for pool, wanted in options.quotas.items() if wanted
-    )
+    hit_bytes = sum(12 * hits_for(options, pool) for pool, quota in options.quotas.items() if quota)
     remaining = iter(samples)
     while block := list(
         islice(remaining, max(1, BLOCK_BYTES // (SAMPLE_BYTES + vectors + hit_bytes)))

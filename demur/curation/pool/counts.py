@@ -92,7 +92,7 @@ class Tally:
             item.modality is Modality.IMAGE for item in sample.negatives
         )
         self.query["Multi" if sample.images else "Textual"] += 1
-        self.context.update(_kinds((*sample.gold, *sample.negatives)))
+        self.context.update(_evidence_kinds((*sample.gold, *sample.negatives)))
 
     def counts(self, source: str, bad: int) -> SourceCounts:
         """The line of the pool's table, with the number of problems."""
@@ -111,7 +111,7 @@ class Tally:
         )
 
 
-def _kinds(evidence: Iterable[Evidence]) -> list[str]:
+def _evidence_kinds(evidence: Iterable[Evidence]) -> list[str]:
     kinds = {item.modality for item in evidence}
     return (
         ["Multi"]

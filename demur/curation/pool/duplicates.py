@@ -35,7 +35,7 @@ class DuplicateFinder:
     def of(self, sample: Sample, image_hashes: tuple[ImageHash, ...]) -> list[EarlierSample]:
         """The earlier duplicates of a sample, in their order; it is remembered, unless one has a common answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
-        keys = [(question, str(len(image_hashes)), *band) for band in _bands(image_hashes)]
+        keys = [(question, str(len(image_hashes)), *band) for band in _hash_bands(image_hashes)]
         this_sample = EarlierSample(sample.id, sample.source, accepted(sample))
         duplicates = dict.fromkeys(
             other
@@ -54,7 +54,7 @@ def accepted(sample: Sample) -> frozenset[str]:
     return frozenset(normalise(" ".join(form)) for form in sample.answers.accepted)
 
 
-def _bands(image_hashes: tuple[ImageHash, ...]) -> list[tuple[str, ...]]:
+def _hash_bands(image_hashes: tuple[ImageHash, ...]) -> list[tuple[str, ...]]:
     if not image_hashes:
         return [()]
     first = image_hashes[0].whole

@@ -123,12 +123,16 @@ class PoolSource:
         else:
             self._base = Pool(self.folder, self.problems)
         self.root = Path(self._base.root)
-        held = sorted({sample.source for sample in read_records(self._file, Sample, Problems())})
-        if source and source not in held:
+        sources_held = sorted(
+            {sample.source for sample in read_records(self._file, Sample, Problems())}
+        )
+        if source and source not in sources_held:
             raise UsageError(
-                f"there are no samples of {source}", item=folder, cure=f"it holds {', '.join(held)}"
+                f"there are no samples of {source}",
+                item=folder,
+                cure=f"it holds {', '.join(sources_held)}",
             )
-        self.name = source or (held[0] if len(held) == 1 else ALL)
+        self.name = source or (sources_held[0] if len(sources_held) == 1 else ALL)
 
     def samples(self) -> Iterator[Sample]:
         """The samples of the source, in the order of the file."""

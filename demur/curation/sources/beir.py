@@ -65,7 +65,7 @@ class Beir(NativeSource):
         judged: dict[str, dict[str, int]] = {}
         for query, document, score in self._qrels():
             judged.setdefault(query, {})[document] = score
-        wanted = {d for scores in judged.values() for d, score in scores.items() if score > 0}
+        gold_ids = {d for scores in judged.values() for d, score in scores.items() if score > 0}
 
         def judged_queries() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
             for place, row in json_lines(self.need("queries.jsonl"), self.problems):
@@ -74,7 +74,7 @@ class Beir(NativeSource):
                 else:
                     self.notes["queries without a judgement, which BEIR leaves out"] += 1
 
-        corpus = Lookup(((beir.row_id(row), row) for _, row in self._corpus()), wanted)
+        corpus = Lookup(((beir.row_id(row), row) for _, row in self._corpus()), gold_ids)
         yield from self.records(judged_queries(), self._sample)
 
     def _sample(
@@ -117,7 +117,7 @@ class Beir(NativeSource):
             f"qrels/{self.split}.tsv", f"qrels/{self.split}.jsonl", f"qrels/{self.split}.txt"
         )
         for place, row in self._judged_rows(path):
-            judged = self.make(place, "qrels", partial(_judgement, row))
+            judged = self.make(place, "qrels", partial(_parse_judgement, row))
             if judged:
                 yield judged
 
@@ -142,5 +142,5 @@ class Beir(NativeSource):
                     )
 
 
-def _judgement(row: dict[str, Any]) -> tuple[str, str, int]:
+def _parse_judgement(row: dict[str, Any]) -> tuple[str, str, int]:
     return str(row["query-id"]), str(row["corpus-id"]), int(float(row["score"]))

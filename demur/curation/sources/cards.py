@@ -88,8 +88,8 @@ def card_of(factory: Any) -> Card | None:
     """
     module = sys.modules[factory.__module__]
     package, _, name = module.__name__.rpartition(".")
-    where = resources.files(package) if package else Path(str(module.__file__)).parent
-    file = where / f"{name or module.__name__}.yaml"
+    folder = resources.files(package) if package else Path(str(module.__file__)).parent
+    file = folder / f"{name or module.__name__}.yaml"
     if not file.is_file():
         return None
     try:

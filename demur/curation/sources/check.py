@@ -90,7 +90,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     }
     findings: list[str] = []
     images: set[str] = set()
-    wanted: dict[str, tuple[str, str]] = {}
+    gold_documents: dict[str, tuple[str, str]] = {}
     examples: list[tuple[int, int, Sample]] = []
     answers_of: dict[str, str] = {}
     named: dict[str, list[str]] = {}
@@ -117,7 +117,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             count("defective", sample)
         for evidence in sample.gold:
             counts["gold"][f"{evidence.modality}/{evidence.level}"] += 1
-            wanted.setdefault(evidence.id, (document_of(evidence), sample.id))
+            gold_documents.setdefault(evidence.id, (document_of(evidence), sample.id))
         for evidence in sample.negatives:
             counts["negatives"][str(evidence.modality)] += 1
         images.update(ref.sha256 for ref in pictures(sample))
@@ -152,7 +152,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         (heapq.heappush if len(examples) < 5 else heapq.heappushpop)(examples, (*rank, sample))
     if not samples and not len(source.problems):
         findings.append("no sample could be read")
-    documents, document_images = _documents(source, wanted, findings, limit)
+    documents, document_images = _check_documents(source, gold_documents, findings, limit)
     images |= document_images
     if counts["gold"] or documents:
         findings += goldless
@@ -183,15 +183,18 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     )
 
 
-def _documents(
-    source: Source, wanted: dict[str, tuple[str, str]], findings: list[str], limit: int | None
+def _check_documents(
+    source: Source,
+    gold_documents: dict[str, tuple[str, str]],
+    findings: list[str],
+    limit: int | None,
 ) -> tuple[int, set[str]]:
     """Number of documents, and their pictures; gold without a document and repeated ids become findings.
 
     Args:
-        wanted: id of gold evidence -> its document, and one of its samples.
+        gold_documents: id of gold evidence -> its document, and one of its samples.
     """
-    missing = dict(wanted)
+    missing = dict(gold_documents)
     ids = Seen()
     images: set[str] = set()
     number = 0
@@ -222,11 +225,13 @@ def rendered(sample: Sample) -> Rendered:
     """A sample as text."""
 
     def line(evidence: Evidence) -> str:
-        what = f"[{evidence.level}] {evidence.title}".rstrip()
+        heading = f"[{evidence.level}] {evidence.title}".rstrip()
         if evidence.modality is Modality.IMAGE and evidence.image is not None:
-            return f"{what} <{evidence.image.width}x{evidence.image.height} {evidence.image.uri}>"
+            return (
+                f"{heading} <{evidence.image.width}x{evidence.image.height} {evidence.image.uri}>"
+            )
         text = " ".join((evidence.text or "").split())
-        return f"{what}: {text[:160]}{'...' if len(text) > 160 else ''}"
+        return f"{heading}: {text[:160]}{'...' if len(text) > 160 else ''}"
 
     return Rendered(
         id=sample.id,

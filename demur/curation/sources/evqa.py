@@ -134,7 +134,7 @@ class EncyclopedicVQA(NativeSource):
         quiet = Problems()
         for split in self.splits:
             for _, row in csv_rows(self.need(f"{split}.csv"), quiet, required=REQUIRED):
-                urls.update(map(page_key, _parts(row["wikipedia_url"])))
+                urls.update(map(page_key, _split_parts(row["wikipedia_url"])))
                 if row["dataset_name"] == "inaturalist":
                     ids.update(image_ids(row))
         names = self._names(ids)
@@ -173,7 +173,7 @@ class EncyclopedicVQA(NativeSource):
         ]
 
         def sample(
-            sample_id: str, image_id: str, pictures: list[FoundImage], **more: str
+            sample_id: str, image_id: str, pictures: list[FoundImage], **further_attributes: str
         ) -> Sample:
             return self.sample(
                 place,
@@ -191,7 +191,7 @@ class EncyclopedicVQA(NativeSource):
                     **fields_as_attributes(row, "dataset_name", category="dataset_category_id"),
                     **fields_as_attributes(row, url_seen_in_train="wikipedia_url_used_in_train"),
                     "image_id": image_id,
-                    **more,
+                    **further_attributes,
                 },
             )
 
@@ -200,19 +200,21 @@ class EncyclopedicVQA(NativeSource):
                 sample(f"{id_}:{image_id}", image_id, [picture]) for image_id, picture in candidates
             ]
         image_id, first = next(((i, f) for i, f in candidates if f.ref), candidates[0])
-        more = {"image_alternatives": "|".join(ids)} if len(ids) > 1 else {}
+        further_attributes = {"image_alternatives": "|".join(ids)} if len(ids) > 1 else {}
         if first.ref is None:
-            return [sample(id_, image_id, [picture for _, picture in candidates], **more)]
+            return [
+                sample(id_, image_id, [picture for _, picture in candidates], **further_attributes)
+            ]
         if passed := [f"{i} {f.status}" for i, f in candidates[: ids.index(image_id)]]:
-            more["images_passed_over"] = ", ".join(passed)
+            further_attributes["images_passed_over"] = ", ".join(passed)
             self.notes["questions shown with a later image because the first cannot be read"] += 1
-        return [sample(id_, image_id, [first], **more)]
+        return [sample(id_, image_id, [first], **further_attributes)]
 
     def _gold(self, row: dict[str, str], pages: Lookup) -> tuple[list[Evidence], list[str]]:
         """The evidence section of each hop (or the evidence text, or the whole article), and what is missing."""
         gold: list[Evidence] = []
         lacks: list[str] = []
-        urls, sections = _parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
+        urls, sections = _split_parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
         for hop, stated_url in enumerate(urls):
             url, page = pages.get(page_key(stated_url)) or ("", None)
             if not isinstance(page, dict):
@@ -227,18 +229,18 @@ class EncyclopedicVQA(NativeSource):
                     f"gold section missing: {url} has {len(texts)} sections, not {stated!r}"
                 )
             elif not stated or not texts[number].text.strip():
-                whole = "\n\n".join(text for _, _, text in texts if text.strip())
+                article = "\n\n".join(text for _, _, text in texts if text.strip())
                 title = str(page.get("title") or url)
                 self.notes["gold at article level: no section is named, or it is empty"] += 1
-                gold.append(_evidence(url, url, title, whole, "article"))
+                gold.append(_gold_evidence(url, url, title, article, "article"))
             elif row.get("evidence", "").strip() and len(urls) == 1:
                 text = row["evidence"].strip()
                 quoted = quotation_id(evqa.section_id(url, number), digest(text.encode(), 8))
-                cut = _evidence(quoted, url, texts[number].title, text, "passage")
+                cut = _gold_evidence(quoted, url, texts[number].title, text, "passage")
                 gold.append(cut.model_copy(update={"document": evqa.section_id(url, number)}))
             else:
                 gold.append(
-                    _evidence(evqa.section_id(url, number), url, *texts[number][1:], "section")
+                    _gold_evidence(evqa.section_id(url, number), url, *texts[number][1:], "section")
                 )
         if not urls:
             lacks.append("gold page missing: no URL")
@@ -246,17 +248,17 @@ class EncyclopedicVQA(NativeSource):
 
     # --- images ---
 
-    def _names(self, wanted: set[str]) -> dict[str, str]:
+    def _names(self, wanted_ids: set[str]) -> dict[str, str]:
         """File name of each wanted iNaturalist image id."""
         names: dict[str, str] = {}
         for file in ("inat_id2name.json", "val_id2name.json", "train_id2name.json"):
             if (self.root / file).is_file():
                 entries = json_items(self.root / file, self.problems)
-                names.update((key, str(value)) for _, key, value in entries if key in wanted)
+                names.update((key, str(value)) for _, key, value in entries if key in wanted_ids)
         for file in ("val.json", "train.json"):
-            if wanted - names.keys() and (self.root / file).is_file():
+            if wanted_ids - names.keys() and (self.root / file).is_file():
                 for _, image in json_elements(self.root / file, self.problems, under="images"):
-                    if isinstance(image, dict) and str(image.get("id")) in wanted:
+                    if isinstance(image, dict) and str(image.get("id")) in wanted_ids:
                         names.setdefault(str(image["id"]), str(image.get("file_name")))
         return names
 
@@ -282,7 +284,7 @@ class EncyclopedicVQA(NativeSource):
         return first_there((self.images.file(f"{top}{name}") for top in tops), name)
 
 
-def _evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
+def _gold_evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
     document = Document(id=id_, page=url, title=title, text=text, licence="CC-BY-SA")
     return Evidence.of(document, Role.GOLD, level=level)
 
@@ -296,7 +298,7 @@ def page_key(url: str) -> str:
     return unicodedata.normalize("NFC", unquote(url)).replace(" ", "_")
 
 
-def _parts(field: str) -> list[str]:
+def _split_parts(field: str) -> list[str]:
     return [part.strip() for part in field.split("|") if part.strip()]
 
 
@@ -305,14 +307,14 @@ def image_ids(row: dict[str, str]) -> list[str]:
     field = row["dataset_image_ids"].strip()
     if field.startswith("["):
         field = field.strip("[]").replace(",", "|").replace('"', "").replace("'", "")
-    return list(dict.fromkeys(_parts(field)))
+    return list(dict.fromkeys(_split_parts(field)))
 
 
 def answer_spec(row: dict[str, str]) -> AnswerSpec:
     """``|`` separates accepted forms; inside one, ``&&`` separates the parts of a multi_answer."""
     several = row["question_type"] == "multi_answer"
     forms = []
-    for form in _parts(row["answer"]):
+    for form in _split_parts(row["answer"]):
         parts = [part.strip() for part in form.split("&&") if part.strip()] if several else [form]
         if parts:
             forms.append(tuple(parts))

@@ -21,12 +21,12 @@ from demur.core.store import parsed_yaml, read_text
 MAP = "demur-map.yaml"
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """One name as a list of names."""
     return (value,) if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 """Names of fields: one, or a list."""
 
 
@@ -172,7 +172,7 @@ def read_map(path: Path) -> FieldMap:
         if not complaints:
             return field_map
     except ValidationError as error:
-        complaints += [_complaint(each, root) for each in error.errors()]
+        complaints += [_say_what_is_wrong(each, root) for each in error.errors()]
     messages = list(dict.fromkeys(message for _, message in complaints))
     key = next(
         (step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples"
@@ -197,7 +197,7 @@ def repeated_keys(node: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
             yield from repeated_keys(value, place)
 
 
-def _complaint(error: Any, root: Any) -> tuple[str, str]:
+def _say_what_is_wrong(error: Any, root: Any) -> tuple[str, str]:
     """(key, what is wrong with it) of one error of the validator."""
     steps = [step for step in error["loc"] if isinstance(step, int) or str(step).isidentifier()]
     line, value, steps = _locate(root, steps)
@@ -223,7 +223,7 @@ def _complaint(error: Any, root: Any) -> tuple[str, str]:
     if kind == "string_pattern_mismatch":
         return place, f"{at}{place} is {value!r}, expected small letters, digits, - and _"
     if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return place, f"{at}{place} is {_kind(value)}, expected keys below it"
+        return place, f"{at}{place} is {_kind_in_words(value)}, expected keys below it"
     several = steps and steps[-1] in ("files", "images", "gold", "negatives", "attributes")
     expected = (
         "a name or a list of names"
@@ -232,7 +232,7 @@ def _complaint(error: Any, root: Any) -> tuple[str, str]:
         if place == "documents"
         else "one text"
     )
-    return place, f"{at}{place} is {_kind(value)}, expected {expected}"
+    return place, f"{at}{place} is {_kind_in_words(value)}, expected {expected}"
 
 
 def _locate(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
@@ -287,7 +287,7 @@ def _keys(steps: Sequence[Any]) -> Iterable[str]:
     return kind.model_fields if kind is not None else ()
 
 
-def _kind(value: Any) -> str:
+def _kind_in_words(value: Any) -> str:
     if value is None:
         return "empty"
     if isinstance(value, dict):
@@ -322,14 +322,14 @@ class Used:
         names = (
             (key, name)
             for key in sorted(stated)
-            for name in _listed(getattr(part.fields, key))
+            for name in _as_list(getattr(part.fields, key))
             if name
         )
         self._wanted = {f"{place}.fields.{key}: {name}": (key, name) for key, name in names}
         self._mapped = {
             name
             for key in type(part.fields).model_fields
-            for name in _listed(getattr(part.fields, key))
+            for name in _as_list(getattr(part.fields, key))
         }
         self._missing = dict(self._wanted)
         self._keys: dict[str, None] = {}

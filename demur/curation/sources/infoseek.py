@@ -112,15 +112,15 @@ class InfoSeek(NativeSource):
                     str(row.get("question_type") or "").lower()
                 )
 
-    def _articles(self, wanted: set[str]) -> Lookup:
+    def _articles(self, wanted_ids: set[str]) -> Lookup:
         if self._wiki is None:
             self.problems.add(
                 "Wiki6M_ver_1_0.jsonl.gz",
                 "not in the folder: no question can be given its gold article",
             )
-            return Lookup((), wanted)
+            return Lookup((), wanted_ids)
         rows = json_lines(self._wiki, self.problems)
-        return Lookup(((wiki6m.entity_id(row), row) for _, row in rows), wanted)
+        return Lookup(((wiki6m.entity_id(row), row) for _, row in rows), wanted_ids)
 
     def _sample(
         self,
@@ -220,7 +220,7 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
     if isinstance(graded, list) and len(graded) == 1 and isinstance(graded[0], dict):
         graded = graded[0]
     if isinstance(graded, dict) and "range" in graded:
-        low, high = _ends(graded["range"])
+        low, high = _range_ends(graded["range"])
         wikidata_value = graded.get("wikidata")
         wikidata_value = (
             wikidata_value[0]
@@ -254,7 +254,7 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
     )
 
 
-def _ends(span: Any) -> tuple[float, float]:
+def _range_ends(span: Any) -> tuple[float, float]:
     """The first two numbers of a range; each, and the range itself, may be written as text."""
     with suppress(TypeError, ValueError, OverflowError):
         low, high = (float(end) for end in listed(span)[:2] if not isinstance(end, bool))

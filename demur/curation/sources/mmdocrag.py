@@ -155,10 +155,10 @@ class MMDocRAG(NativeSource):
             quotes.append((self._document(name, path, title, image=image.ref), quote_id))
         return quotes
 
-    def _document(self, name: str, content: str, title: str, **what: Any) -> Document:
+    def _document(self, name: str, content: str, title: str, **content_fields: Any) -> Document:
         id_ = f"{name}:{digest([content, title], 12)}"
         return Document(
-            id=id_, title=title, page=name, source=self.name, licence=self.licence, **what
+            id=id_, title=title, page=name, source=self.name, licence=self.licence, **content_fields
         )
 
     @cached_property

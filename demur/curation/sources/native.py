@@ -103,11 +103,11 @@ class Images:
         except DataError:
             return FoundImage(name, None, "missing" if isinstance(cell, str) else "unreadable")
         try:
-            there = path.is_file()
+            exists = path.is_file()
         except OSError:  # the name is longer than any file's
-            there = False
+            exists = False
         uri = path.relative_to(self.root).as_posix()
-        return self.at(uri, name) if there else FoundImage(uri, None, "missing")
+        return self.at(uri, name) if exists else FoundImage(uri, None, "missing")
 
 
 def first_there(tries: Iterable[FoundImage], name: str) -> FoundImage:
@@ -297,9 +297,9 @@ class NativeSource:
             if (self.root / name).is_file():
                 return self.root / name
         name = spelled("sources", type(self), self.name)
-        held = sorted(path.name for path in self.root.iterdir())[:12]
+        held_names = sorted(path.name for path in self.root.iterdir())[:12]
         raise UsageError(
-            f"{self.name}: none of {', '.join(names)} in {self.root}; it holds {', '.join(held) or 'nothing'}",
+            f"{self.name}: none of {', '.join(names)} in {self.root}; it holds {', '.join(held_names) or 'nothing'}",
             cure=f"see 'demur sources show {name}' for the layout",
         )
 
@@ -363,14 +363,16 @@ def chosen(
     return names
 
 
-def one_of(source: str, option: str, value: str, *known: str) -> str:
-    """The value of an option that takes one of ``known``.
+def one_of(source: str, option: str, value: str, *known_values: str) -> str:
+    """The value of an option that takes one of ``known_values``.
 
     Raises:
         UsageError: the option does not take it.
     """
-    if value not in known:
-        raise UsageError(f"{source}: {option} is {value!r}", cure=f"give {' or '.join(known)}")
+    if value not in known_values:
+        raise UsageError(
+            f"{source}: {option} is {value!r}", cure=f"give {' or '.join(known_values)}"
+        )
     return value
 
 

@@ -95,18 +95,18 @@ class ViQuAE(NativeSource):
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; cluster = depicted entity."""
-        wanted: set[str] = set()
+        wanted_keys: set[str] = set()
         for _, _, (_, row) in self._rows(Problems()):
-            wanted.update(_title(title) for title in provenance(row))
-            wanted.add(f"qid:{row.get('wikidata_id')}")
+            wanted_keys.update(_plain_title(title) for title in provenance(row))
+            wanted_keys.add(f"qid:{row.get('wikidata_id')}")
 
         def entries() -> Iterator[tuple[str, Any]]:
             for _, row in self._articles():
-                yield _title(str(row.get("wikipedia_title"))), row
+                yield _plain_title(str(row.get("wikipedia_title"))), row
                 if qid := kilt.entity_id(row):
                     yield f"qid:{qid}", row
 
-        articles = Lookup(entries(), wanted)
+        articles = Lookup(entries(), wanted_keys)
         rows = (
             (place, id_, (*values, articles)) for place, id_, values in self._rows(self.problems)
         )
@@ -118,7 +118,9 @@ class ViQuAE(NativeSource):
         answers = answer_spec(row)
         image = self._image(text_of(row, "image"))
         titles = provenance(row)
-        gold_articles = [article for title in titles if (article := articles.get(_title(title)))]
+        gold_articles = [
+            article for title in titles if (article := articles.get(_plain_title(title)))
+        ]
         self.notes["provenance titles that are not in the knowledge base"] += len(titles) - len(
             gold_articles
         )
@@ -158,7 +160,7 @@ class ViQuAE(NativeSource):
             return FoundImage(name, None, "missing")
 
 
-def _title(title: str) -> str:
+def _plain_title(title: str) -> str:
     return unicodedata.normalize("NFC", stream_safe(title.replace("_", " ").strip()))
 
 
@@ -167,7 +169,7 @@ def prose(row: dict[str, Any]) -> list[str]:
     return [text for kind, text in kilt.paragraphs(row) if kind == "prose"]
 
 
-def _outputs(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _answer_outputs(row: dict[str, Any]) -> list[dict[str, Any]]:
     output = row.get("output")
     items = output if isinstance(output, list) else [output]
     return [item for item in items if isinstance(item, dict)]
@@ -176,7 +178,7 @@ def _outputs(row: dict[str, Any]) -> list[dict[str, Any]]:
 def provenance(row: dict[str, Any]) -> list[str]:
     """Titles of the articles that KILT names; their values are lists in ViQuAE and plain text in KILT's own form."""
     titles: list[str] = []
-    for output in _outputs(row):
+    for output in _answer_outputs(row):
         for item in listed(output.get("provenance")):
             title = item.get("title") if isinstance(item, dict) else None
             for each in title if isinstance(title, list) else [title]:
@@ -189,7 +191,7 @@ def answer_spec(row: dict[str, Any]) -> AnswerSpec:
     """Accept every alias; the original answer is the canonical one."""
     forms: list[str] = []
     canonical = ""
-    for output in _outputs(row):
+    for output in _answer_outputs(row):
         answer = output.get("answer")
         forms += answer_texts(answer, "output.answer")
         canonical = canonical or str(output.get("original_answer") or "")

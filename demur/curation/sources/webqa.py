@@ -104,10 +104,10 @@ class WebQA(NativeSource):
         others: list[Evidence] = []
         lacks: list[str] = []
         missing: list[str] = []
-        for document, what in self._facts(row):
-            is_gold = what.startswith("gold")
+        for document, role_or_fault in self._facts(row):
+            is_gold = role_or_fault.startswith("gold")
             if document is None:
-                (lacks if is_gold else missing).append(what)
+                (lacks if is_gold else missing).append(role_or_fault)
             else:
                 (gold if is_gold else others).append(
                     Evidence.of(document, Role.GOLD if is_gold else Role.DISTRACTOR)
