@@ -68,11 +68,11 @@ def words(text: str) -> list[str]:
         .casefold()
         .replace("i\u0307", "i")
     )
-    return _word().findall(unicodedata.normalize("NFKC", folded))
+    return _word_pattern().findall(unicodedata.normalize("NFKC", folded))
 
 
 @cache
-def _word() -> re.Pattern[str]:
+def _word_pattern() -> re.Pattern[str]:
     r"""``\w`` followed by any number of ``\w`` and combining marks, for which `re` has no class.
 
     The look-ahead spares most words the search through all marks, which takes longer than all the rest.
@@ -110,13 +110,13 @@ def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene")
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as spool:
-            vocabulary, lengths, df = _count(texts, spool)
+            vocabulary, lengths, df = _count_postings(texts, spool)
             n = len(lengths)
             idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (K1 + 1)
             average = float(lengths.sum()) / n if lengths.any() else 1.0
             dtype = np.float32 if method == "lucene" else np.float64
             release_memory()
-            _invert(spool, folder, df, idf, lengths, average, np.dtype(dtype))
+            _invert_postings(spool, folder, df, idf, lengths, average, np.dtype(dtype))
         (folder / "vocab.index.json").write_text(
             json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8"
         )
@@ -145,7 +145,7 @@ def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene")
     }
 
 
-def _count(
+def _count_postings(
     texts: Iterable[str], spool: IO[bytes]
 ) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64]]:
     """Spool (word, row, count) of every posting; returns the vocabulary, text lengths and document frequencies."""
@@ -176,7 +176,7 @@ def _count(
     return vocabulary, np.frombuffer(lengths, dtype=np.int32), df
 
 
-def _invert(
+def _invert_postings(
     spool: IO[bytes],
     folder: Path,
     df: NDArray[np.int64],
@@ -187,8 +187,8 @@ def _invert(
 ) -> None:
     """Turn spooled postings into one column per word: rows ascending, and the finished scores beside them."""
     pointers = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
-    data = _mapped(folder / "data.csc.index.npy", dtype, int(pointers[-1]))
-    rows = _mapped(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
+    data = _allocate_array(folder / "data.csc.index.npy", dtype, int(pointers[-1]))
+    rows = _allocate_array(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
     np.save(folder / "indptr.csc.index.npy", pointers)
     free = pointers[:-1].copy()
     spool.seek(0)
@@ -204,7 +204,7 @@ def _invert(
         free[word[first]] += sizes
 
 
-def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+def _allocate_array(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     """A new array on disk. Its space is allocated at once: a mapped write to a full disk would kill the process."""
     if not count:
         np.save(path, np.zeros(0, dtype))
@@ -256,11 +256,11 @@ class BM25:
         # bm25s adds to the scores of whatever rows these name, in compiled code without a bound
         rows = map_integers(folder / "indices.csc.index.npy", below=self.count, dtype=np.int32)
         ends = map_integers(folder / "indptr.csc.index.npy", below=len(rows) + 1)
-        known = self._engine.vocab_dict.values()
+        known_words = self._engine.vocab_dict.values()
         if (
             len(self._engine.scores["data"]) != len(rows)
             or (np.diff(ends) < 0).any()
-            or not all(type(id) is int and 0 <= id < len(ends) - 1 for id in known)
+            or not all(type(id) is int and 0 <= id < len(ends) - 1 for id in known_words)
         ):
             raise IndexFileError("its postings contradict each other", item=folder)
         if self._engine.scores["num_docs"] != self.count:
@@ -323,8 +323,8 @@ class BM25:
         return neighbours
 
     def _ids(self, text: str) -> list[int]:
-        known = self._engine.vocab_dict
-        return [known[word] for word in words(text) if word in known]
+        number_of_word = self._engine.vocab_dict
+        return [number_of_word[word] for word in words(text) if word in number_of_word]
 
 
 def _write_best(

@@ -231,7 +231,7 @@ def build_index(
             "images": len(images),
         }
         counts["skipped"] = skipped + len(left_out)
-        manifest = _manifest(work, made_of, counts, parts) | {"cut": cut, "owner": owner}
+        manifest = _describe_index(work, made_of, counts, parts) | {"cut": cut, "owner": owner}
         write_json(work / "manifest.json", manifest)
         _put_in_place(work, out)
     return manifest
@@ -277,10 +277,10 @@ class _MadeOf:
         for space, maker in sorted(self.encoders.items()):
             entry, fingerprint = manifest["encoders"].get(space), fingerprint_of(maker)
             if entry is None or entry["fingerprint"] != fingerprint:
-                theirs = f"{entry['name']} ({entry['fingerprint'][:12]})" if entry else "no encoder"
-                return (
-                    f"its {space} vectors are by {theirs}, not by {maker.name} ({fingerprint[:12]})"
+                other_encoder = (
+                    f"{entry['name']} ({entry['fingerprint'][:12]})" if entry else "no encoder"
                 )
+                return f"its {space} vectors are by {other_encoder}, not by {maker.name} ({fingerprint[:12]})"
         indexed_count, given_count = manifest["counts"]["documents"], len(self.table.documents)
         return f"it holds other documents ({indexed_count:,}; the source gives {given_count:,}, cut as asked)"
 
@@ -347,7 +347,7 @@ def _reusable_manifest(
     return None
 
 
-def _manifest(
+def _describe_index(
     work: Path, made_of: _MadeOf, counts: Mapping[str, int], parts: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {

@@ -71,7 +71,7 @@ def tokenizer_offsets(tokenizer: Any) -> Offsets:
         encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [[span for span in encoding.offsets if span[1] > span[0]] for encoding in encodings]
 
-    return _cached(of) if _separated_by_blanks(tokenizer) else of
+    return _cache_offsets(of) if _separated_by_blanks(tokenizer) else of
 
 
 def _separated_by_blanks(tokenizer: Any) -> bool:
@@ -88,7 +88,7 @@ def _separated_by_blanks(tokenizer: Any) -> bool:
     )
 
 
-def _cached(offsets: Offsets) -> Offsets:
+def _cache_offsets(offsets: Offsets) -> Offsets:
     """The same offsets, with those of pieces between blanks cached (`CACHED` of them)."""
     places: dict[str, int] = {}
     ends = array("q", [0])  # piece -> where its tokens end among all cached ones
@@ -156,7 +156,7 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
         raise UsageError(f"{cut[:80]!r} is not SIZE:OVERLAP", cure="the paper's is 250:32")
     if not tokenizer:
         return Chunker(size, overlap)
-    opened = _tokenizer(tokenizer, base)
+    opened = _open_tokenizer(tokenizer, base)
     offsets = tokenizer_offsets(
         opened
     )  # switches padding and truncation off, which do not change tokens
@@ -164,7 +164,7 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
     return Chunker(size, overlap, offsets, tokens=tokens)
 
 
-def _tokenizer(name: str, base: Path) -> Any:
+def _open_tokenizer(name: str, base: Path) -> Any:
     from tokenizers import Tokenizer
 
     if name == "bert-uncased":
@@ -294,9 +294,9 @@ class Chunker:
             following - done <= self.size
         ):  # the next sentence fits in a passage: no overlap may push it out
             earliest = max(earliest, following - self.size)
-        whole = ends[bisect_left(ends, earliest)]
-        if whole < done:
-            return whole
+        sentence_start = ends[bisect_left(ends, earliest)]
+        if sentence_start < done:
+            return sentence_start
         return next((at for at in range(earliest, done) if _begins_word(text, tokens, at)), done)
 
     def _word_end(self, text: str, tokens: list[tuple[int, int]], least: int, most: int) -> int:
@@ -316,13 +316,13 @@ class Chunker:
             articles: streamed; ``batch`` are held at once.
             batch: articles tokenized together.
         """
-        held: list[Document] = []
+        batch_held: list[Document] = []
         for article in articles:
-            held.append(article)
-            if len(held) >= batch:
-                yield from self._cut_documents(held)
-                held = []
-        yield from self._cut_documents(held)
+            batch_held.append(article)
+            if len(batch_held) >= batch:
+                yield from self._cut_documents(batch_held)
+                batch_held = []
+        yield from self._cut_documents(batch_held)
 
     def _cut_documents(self, articles: list[Document]) -> Iterator[Document]:
         cut = iter(self.cut([a.text for a in articles if a.text is not None]))

@@ -121,7 +121,7 @@ class Embedder:
         """Tasks in the order of the items, while the images of the next ones are decoded."""
         waiting: deque[_Task] = deque()
         for item in items:
-            fault = _fault(item)
+            fault = _find_fault(item)
             decode = not fault and item.text is None
             waiting.append(
                 _Task(item, fault, self._pool.submit(self._decoded, item) if decode else None)
@@ -244,7 +244,7 @@ class Embedder:
         return matrix
 
 
-def _fault(item: Item) -> str:
+def _find_fault(item: Item) -> str:
     """Why an item cannot be embedded, as far as it can be known without decoding; "" if nothing is wrong."""
     if not item.id:
         return "its id is empty"
@@ -330,7 +330,7 @@ def embed(
         Embedder(encoder, space, role, workers) as work,
         counting(f"{out.name}: {encoder.name} {space}", total, progress) as bar,
     ):
-        stream = _unfinished(_distinct(items), folder, bar)
+        stream = _skip_finished_shards(_refuse_repeated_ids(items), folder, bar)
         if make_elsewhere is not None and total is not None:
             done = first = sum(shard.items for shard in folder.done)
             runs = [
@@ -375,7 +375,7 @@ def crashed(out: Path) -> bool:
     return (out / LOCK).exists()
 
 
-def _distinct(items: Iterable[Item]) -> Iterator[Item]:
+def _refuse_repeated_ids(items: Iterable[Item]) -> Iterator[Item]:
     """The same items; an id that comes again is an error, because nobody could tell the two rows apart."""
     seen = Seen()
     for item in items:
@@ -386,7 +386,7 @@ def _distinct(items: Iterable[Item]) -> Iterator[Item]:
         yield item
 
 
-def _unfinished(items: Iterator[Item], folder: ShardWriter, bar: Count) -> Iterator[Item]:
+def _skip_finished_shards(items: Iterator[Item], folder: ShardWriter, bar: Count) -> Iterator[Item]:
     """The items from the first that is in no finished shard on."""
     for number, done in enumerate(tuple(folder.done)):
         chunk = list(islice(items, folder.shard))

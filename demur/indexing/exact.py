@@ -149,8 +149,8 @@ def exact_top(
     if queries.shape[1] != vectors.shape[1]:
         raise ValueError(f"queries of {queries.shape[1]} dimensions, vectors of {vectors.shape[1]}")
 
-    def propose(some: Floats, _: Rows, take: int) -> Neighbours:
-        return _nearest(some, vectors, take)
+    def propose(part: Floats, _: Rows, take: int) -> Neighbours:
+        return _nearest(part, vectors, take)
 
     return exact_rerank(queries, vectors, k, propose, largest_norm=largest_norm, ordered=ordered)
 

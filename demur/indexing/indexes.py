@@ -113,55 +113,57 @@ class Dense:
             UsageError: k is below 1, or the dimensions differ.
             DataError: a query is NaN, infinite or zero; names its place in the batch.
         """
-        queries = self._checked(queries, k)
+        queries = self._check_queries(queries, k)
         if self._lists is None:
             return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
         with faiss_errors(self.folder):  # its lists may hold rows that do not exist
-            return padded(self._enough(queries, min(k, self.count)), k)
+            return padded(self._search_until_full(queries, min(k, self.count)), k)
 
-    def _enough(self, queries: Floats, wanted: int) -> Neighbours:
+    def _search_until_full(self, queries: Floats, k: int) -> Neighbours:
         """The first k in the `nprobe` nearest lists of each query; in twice as many where these hold too few."""
         nprobe = self.nprobe
-        neighbours = self._probe(queries, wanted, nprobe)
+        neighbours = self._search_lists(queries, k, nprobe)
         incomplete = np.flatnonzero(neighbours.rows[:, -1] < 0)
         while len(incomplete) and nprobe < self._lists.nlist:
             nprobe = min(2 * nprobe, self._lists.nlist)
-            more = self._probe(queries[incomplete], wanted, nprobe)
-            neighbours.scores[incomplete], neighbours.rows[incomplete] = more
-            incomplete = incomplete[more.rows[:, -1] < 0]
+            wider = self._search_lists(queries[incomplete], k, nprobe)
+            neighbours.scores[incomplete], neighbours.rows[incomplete] = wider
+            incomplete = incomplete[wider.rows[:, -1] < 0]
         return neighbours
 
-    def _probe(self, queries: Floats, k: int, nprobe: int) -> Neighbours:
+    def _search_lists(self, queries: Floats, k: int, nprobe: int) -> Neighbours:
         """The first k of the vectors in that many lists of each query, as far as the codes tell."""
         exact = self.kind == "ivf-flat"  # what codes propose may depend on the order of the lists
         coarse = exact_top(
             queries, self._centroids, nprobe, largest_norm=self._coarse_norm, ordered=not exact
         )
         if len(queries) == 1:
-            return self._within(queries, coarse, k)
+            return self._search_chosen_lists(queries, coarse, k)
         order = np.argsort(
             coarse.rows[:, 0], kind="stable"
         )  # queries that share lists find them in the cache
-        neighbours = self._within(
+        neighbours = self._search_chosen_lists(
             queries[order], Neighbours(coarse.scores[order], coarse.rows[order]), k
         )
-        back = np.argsort(order)
-        return Neighbours(neighbours.scores[back], neighbours.rows[back])
+        original_order = np.argsort(order)
+        return Neighbours(neighbours.scores[original_order], neighbours.rows[original_order])
 
-    def _within(self, queries: Floats, coarse: Neighbours, k: int) -> Neighbours:
+    def _search_chosen_lists(self, queries: Floats, coarse: Neighbours, k: int) -> Neighbours:
         """The first k of the vectors in the given lists of each query."""
         if self.kind == "ivf-flat":
 
-            def scan(some: Floats, places: Rows, take: int) -> Neighbours:
-                return self._scan(
-                    some, Neighbours(coarse.scores[places], coarse.rows[places]), take
+            def scan(part: Floats, places: Rows, take: int) -> Neighbours:
+                return self._scan_chosen_lists(
+                    part, Neighbours(coarse.scores[places], coarse.rows[places]), take
                 )
 
             return exact_rerank(queries, self.vectors, k, scan, largest_norm=self._largest)
-        rows = self._scan(queries, coarse, min(self.count, max(k * self.refine, k + MARGIN))).rows
+        rows = self._scan_chosen_lists(
+            queries, coarse, min(self.count, max(k * self.refine, k + MARGIN))
+        ).rows
         return best(rescore(queries, self.vectors, rows), rows, k)
 
-    def _scan(self, queries: Floats, coarse: Neighbours, take: int) -> Neighbours:
+    def _scan_chosen_lists(self, queries: Floats, coarse: Neighbours, take: int) -> Neighbours:
         """What faiss finds in the given lists of each query, (Q, take)."""
         import faiss
 
@@ -208,8 +210,8 @@ class Dense:
         queries: Floats = np.empty((0, self.dims), np.float32)
         right = needed = np.empty((0, min(k, self.count)), np.int64)
         tuned = Tuned(1, 1.0, 1.0, 0)
-        for more in blocks if self._lists is not None else ():
-            block = self._checked(more, k)
+        for query_block in blocks if self._lists is not None else ():
+            block = self._check_queries(query_block, k)
             true_rows = exact_top(block, self.vectors, k, largest_norm=self._largest).rows
             queries, right = np.concatenate([queries, block]), np.concatenate([right, true_rows])
             needed = np.concatenate([needed, self._lists_to(block, true_rows)])
@@ -223,7 +225,7 @@ class Dense:
             if len(block) * self._lists.nlist > SCAN * saved * (queries_to_come - len(queries)):
                 break
         while self.kind != "ivf-flat" and len(queries):
-            rows = self._probe(queries, right.shape[1], tuned.nprobe).rows
+            rows = self._search_lists(queries, right.shape[1], tuned.nprobe).rows
             recalls = np.array([np.isin(a, b).mean() for a, b in zip(right, rows, strict=True)])
             tuned = tuned._replace(
                 recall=float(recalls.mean()), least=least_mean(recalls, queries_to_come)
@@ -260,7 +262,7 @@ class Dense:
             candidates: one int64 array of rows for each query.
             k: at least 1.
         """
-        queries = self._checked(queries, k)
+        queries = self._check_queries(queries, k)
         parts = [Neighbours.nothing(0, k)]
         for query, rows in zip(queries, candidates, strict=True):
             candidate_rows = np.unique(np.asarray(rows, dtype=np.int64))[None]
@@ -271,7 +273,7 @@ class Dense:
             )
         return stacked(parts)
 
-    def _checked(self, queries: Floats, k: int) -> Floats:
+    def _check_queries(self, queries: Floats, k: int) -> Floats:
         """The queries as C-contiguous float32; raises for those that cannot be searched."""
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")

@@ -158,7 +158,7 @@ def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
                 cure="free some space, run again",
             )
         index: Any = faiss.read_index(str(trained))
-        with _silenced():
+        with _silence_stdout():
             merge_ondisk(index, list(map(str, shards)), str(path.with_name(LISTS)))
         joined: Any = faiss.downcast_InvertedLists(index.invlists)
         joined.filename = LISTS  # the same bytes wherever the folder lies
@@ -166,7 +166,7 @@ def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
+def _silence_stdout() -> Iterator[None]:
     """Discard what C code writes to standard output: faiss prints a line there for each file that it makes."""
     flush = getattr(ctypes.CDLL(None) if os.name == "posix" else None, "fflush", lambda _: 0)
     flush(None)
@@ -226,7 +226,7 @@ def open_lists(path: Path, kind: str, dims: int, count: int) -> Any:
         raise IndexFileError(f"expected {count} vectors of {dims}, found {total} of {d}", item=path)
     with faiss_errors(path):
         # Mapped by hand: if faiss itself looks for the lists beside the index, it prints so on standard output.
-        with _bounded(path):
+        with _bound_memory(path):
             index: Any = faiss.read_index(
                 str(path), faiss.IO_FLAG_SKIP_IVF_DATA | faiss.IO_FLAG_READ_ONLY
             )
@@ -277,7 +277,7 @@ def faiss_errors(item: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _bounded(path: Path) -> Iterator[None]:
+def _bound_memory(path: Path) -> Iterator[None]:
     """While a file is read, faiss allocates little more for anything in it than the file is large."""
     import faiss
 

@@ -74,7 +74,7 @@ class LocalEngine:
         items: Sequence[Item],
         runs: Sequence[tuple[int, int]],
         worker: Worker,
-        what: str,
+        folder_name: str,
         after_crash: bool,
         ahead: int,
     ) -> Iterator[MadeShard]:
@@ -84,14 +84,14 @@ class LocalEngine:
         first, stop = runs[0]
         if after_crash:
             sys.stderr.write(
-                f"{what}: the last run crashed in items {first} to {stop - 1}: a worker embeds these now\n"
+                f"{folder_name}: the last run crashed in items {first} to {stop - 1}: a worker embeds these now\n"
             )
         try:
             worker.open()
         except (Exception, WorkerCrashedError) as error:
             why = str(error) or type(error).__name__
             sys.stderr.write(
-                f"{what}: the worker cannot open the encoder, so this process embeds them: {why}\n"
+                f"{folder_name}: the worker cannot open the encoder, so this process embeds them: {why}\n"
             )
             return
         for run in runs:

@@ -137,10 +137,14 @@ def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
 
 def _made_by(folder: Path, encoder: Encoder) -> bool:
     """Whether that encoder, run in the same way, made the vectors in a part's folder."""
-    wanted = {"encoder": encoder.name, "note": encoder.note, "fingerprint": fingerprint_of(encoder)}
+    expected_makers = {
+        "encoder": encoder.name,
+        "note": encoder.note,
+        "fingerprint": fingerprint_of(encoder),
+    }
     try:
         with (folder / "shards.jsonl").open("rb") as shards:
-            return bool(wanted.items() <= loose_json(shards.readline())["plan"].items())
+            return bool(expected_makers.items() <= loose_json(shards.readline())["plan"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -158,15 +162,15 @@ def copy_vectors(
         StorageError: something cannot be copied.
     """
     for part in DENSE_PARTS:
-        ours, theirs = (folder / "parts" / part.name for folder in (work, index))
+        target, kept_part = (folder / "parts" / part.name for folder in (work, index))
         encoder, listed = encoders.get(part.space), f"parts/{part.name}/shards.jsonl" not in wrong
-        if ours.exists() or encoder is None or not listed or not _made_by(theirs, encoder):
+        if target.exists() or encoder is None or not listed or not _made_by(kept_part, encoder):
             continue
-        with storage_errors(ours):
-            ours.mkdir(parents=True)
+        with storage_errors(target):
+            target.mkdir(parents=True)
             for name in EMBEDDED:
-                if (theirs / name).is_file():
-                    shutil.copyfile(theirs / name, ours / name)
+                if (kept_part / name).is_file():
+                    shutil.copyfile(kept_part / name, target / name)
 
 
 def build_dense(

@@ -77,13 +77,13 @@ class _Actor:
         )
 
 
-def _embedding(items: Sequence[Item], about: tuple[Any, ...]) -> Work:
+def _open_embedding(items: Sequence[Item], about: tuple[Any, ...]) -> Work:
     """Embed runs of items in a worker process; items that crash it are left out of their shard."""
     worker = Worker(*about)
     return lambda run: worker.shard(items[slice(*run)])
 
 
-def _filling(trained: Path, vectors: Path) -> Work:
+def _open_filling(trained: Path, vectors: Path) -> Work:
     """Write the lists of runs of rows to files."""
     mapped = np.load(vectors, mmap_mode="r")
     return lambda run: ivf.fill(trained, mapped, *run)
@@ -192,7 +192,7 @@ class RayEngine:
         ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk.
         """
         about = (encoder.name, fingerprint_of(encoder)), space, role, workers, batch_of(encoder)
-        opened = partial(_embedding, items, about)
+        opened = partial(_open_embedding, items, about)
         return embed(
             items,
             encoder,
@@ -202,21 +202,23 @@ class RayEngine:
             shard=self.shard,
             workers=workers,
             progress=progress,
-            make_elsewhere=lambda runs: self._passed(opened, runs, gpus=self.gpus),
+            make_elsewhere=lambda runs: self._results_of_runs(opened, runs, gpus=self.gpus),
         )
 
     def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
         """As `demur.indexing.ivf.build_ivf`: trained here, filled on the cluster, merged on disk."""
         beside = (path.parent / "vectors.npy").absolute()
-        with tempfile.TemporaryDirectory(dir=path.parent) as held:
-            trained = Path(held).absolute() / "trained.faiss"
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            trained = Path(scratch).absolute() / "trained.faiss"
             entry = ivf.train(kind, vectors, trained)
             runs = [
                 (first, min(first + self.rows, len(vectors)))
                 for first in range(0, len(vectors), self.rows)
             ]
             ivf.merge_lists(
-                trained, list(self._passed(partial(_filling, trained, beside), runs)), path
+                trained,
+                list(self._results_of_runs(partial(_open_filling, trained, beside), runs)),
+                path,
             )
         return entry
 
@@ -239,7 +241,7 @@ class RayEngine:
         def attempt(_: int) -> Iterator[Neighbours]:
             yield self._search_once(self._search_actors(), folder.absolute(), entry, queries, k)
 
-        neighbours: Neighbours = next(self._retried(1, attempt))
+        neighbours: Neighbours = next(self._retry_lost(1, attempt))
         return neighbours
 
     def _search_once(
@@ -252,32 +254,32 @@ class RayEngine:
     ) -> Neighbours:
         if entry["kind"] == "flat":
             shared = self._ray.put(queries)
-            runs = _cuts(int(entry["count"]), len(actors))
+            runs = _cut_evenly(int(entry["count"]), len(actors))
             return merge(
                 self._ask_actors(actors, [(path, entry, shared, k, run) for run in runs]), k
             )
-        blocks = [queries[first:stop] for first, stop in _cuts(len(queries), len(actors))]
+        blocks = [queries[first:stop] for first, stop in _cut_evenly(len(queries), len(actors))]
         return stacked(
             self._ask_actors(actors, [(path, entry, block, k, None) for block in blocks])
         )
 
-    def _slots(self, gpus: float) -> int:
+    def _count_slots(self, gpus: float) -> int:
         """How many actors the cluster has room for."""
         has = self._ray.cluster_resources()
         return max(1, int(has.get("GPU", 0.0) / gpus if gpus else has.get("CPU", 1.0)))
 
-    def _passed(
+    def _results_of_runs(
         self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0
     ) -> Iterator[Any]:
         """The result of each run, in their order."""
-        for result in self._retried(
+        for result in self._retry_lost(
             len(runs), lambda done: self._one_pass(opened, runs[done:], gpus)
         ):
             if isinstance(result, Exception):
                 raise result
             yield result
 
-    def _retried(self, wanted: int, attempt: Callable[[int], Iterator[Any]]) -> Iterator[Any]:
+    def _retry_lost(self, count: int, attempt: Callable[[int], Iterator[Any]]) -> Iterator[Any]:
         """That many results; when nodes are lost, another attempt is told how many are there and gives the rest.
 
         Raises:
@@ -286,7 +288,7 @@ class RayEngine:
         from ray import exceptions
 
         done, tries, until = 0, 0, 0.0
-        while done < wanted:
+        while done < count:
             try:
                 for result in attempt(done):
                     yield result
@@ -311,7 +313,7 @@ class RayEngine:
     ) -> Iterator[Any]:
         from ray.data import ActorPoolStrategy, from_items
 
-        most = min(self._slots(gpus), len(runs))
+        most = min(self._count_slots(gpus), len(runs))
         rows = [{"first": first, "stop": stop} for first, stop in runs]
         source = from_items(rows, override_num_blocks=len(rows))
         source.context.execution_options.preserve_order = True
@@ -339,7 +341,7 @@ class RayEngine:
         if not self._actors:
             # They reserve no processor: they wait most of the time, and embedding may need one meanwhile.
             kind = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_SearchActor)
-            self._actors = [kind.remote() for _ in range(self._slots(0))]
+            self._actors = [kind.remote() for _ in range(self._count_slots(0))]
         return self._actors
 
     def _ask_actors(
@@ -356,7 +358,7 @@ class RayEngine:
         return [answer for answer in answers if isinstance(answer, Neighbours)]
 
 
-def _cuts(count: int, most: int) -> list[Run]:
+def _cut_evenly(count: int, most: int) -> list[Run]:
     """0 to count in at most ``most`` runs of nearly equal length, none of them empty."""
     ends = [count * place // most for place in range(most + 1)]
     return [(first, stop) for first, stop in pairwise(ends) if stop > first]
@@ -371,7 +373,7 @@ class _RayDense(Dense):
 
     def search(self, queries: Floats, k: int) -> Neighbours:
         """As `Dense.search`, with the same hits."""
-        queries = self._checked(queries, k)
+        queries = self._check_queries(queries, k)
         if not len(queries) or not self.count:
             return super().search(queries, k)
         return padded(self._engine.search(self.folder, self._entry, queries, k), k)

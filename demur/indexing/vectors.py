@@ -231,9 +231,9 @@ class ShardWriter:
                 self._path / "shards.jsonl",
                 lines([head, *(canonical(s._asdict()) for s in self.done)]),
             )
-            for which, handle in enumerate(self._handles):
+            for file_number, handle in enumerate(self._handles):
                 handle.truncate(
-                    _start(which) + sum(s.bytes[which] for s in self.done)
+                    _data_start(file_number) + sum(s.bytes[file_number] for s in self.done)
                 )  # leaves room for the header
                 handle.seek(0, os.SEEK_END)
 
@@ -278,21 +278,21 @@ class ShardWriter:
         write_json(self._path / "manifest.json", self._plan | facts)
 
 
-def _start(which: int) -> int:
+def _data_start(file_number: int) -> int:
     """Where the rows of a data file begin."""
-    return HEADER if DATA[which] == "vectors.npy" else 0
+    return HEADER if DATA[file_number] == "vectors.npy" else 0
 
 
 def _count_whole_shards(path: Path, done: list[_Shard]) -> int:
     """How many of the recorded shards, from the first on, are on the disk as they were recorded."""
-    for which, name in enumerate(DATA):
+    for file_number, name in enumerate(DATA):
         place = path / name
         if not place.exists():
             return 0
         with storage_errors(place), place.open("rb") as handle:
-            handle.seek(_start(which))
+            handle.seek(_data_start(file_number))
             for number, shard in enumerate(done):
-                if digest(handle.read(shard.bytes[which])) != shard.sha256[which]:
+                if digest(handle.read(shard.bytes[file_number])) != shard.sha256[file_number]:
                     done = done[:number]
                     break
     return len(done)

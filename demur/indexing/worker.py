@@ -128,13 +128,13 @@ class Worker:
             WorkerCrashedError: it crashed meanwhile.
             Exception: what opening raised.
         """
-        self._line, its = Pipe()
+        self._line, far_end = Pipe()
         # multiprocessing would run the caller's script again. In a session of its own, Ctrl-C does not reach it.
-        command = [sys.executable, "-c", _BEGIN, str(its.fileno()), *sys.path]
-        with its:
+        command = [sys.executable, "-c", _BEGIN, str(far_end.fileno()), *sys.path]
+        with far_end:
             self._process = subprocess.Popen(
                 command,
-                pass_fds=[its.fileno()],
+                pass_fds=[far_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,

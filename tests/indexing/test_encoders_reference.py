@@ -166,13 +166,15 @@ def test_the_shipped_graph_and_ours_agree():
 
 
 def test_quick_and_exact_8_bit_products_agree_here():
-    """Where `_saturates` says that the quick way is right, the exact way gives the same bits."""
+    """Where `_saturates_here` says that the quick way is right, the exact way gives the same bits."""
     from demur.indexing.encoders import onnx_session
 
-    if onnx_session._saturates():
+    if onnx_session._saturates_here():
         pytest.skip("this processor's quick products saturate: the exact way is in use")
     built = minilm.graph(pinned(minilm.WEIGHTS, "a test"), "int8")
-    quick, exact = (minilm.MiniLM(onnx_session._open(built, exact=e)) for e in (False, True))
+    quick, exact = (
+        minilm.MiniLM(onnx_session._open_session(built, exact=e)) for e in (False, True)
+    )
     for text in passages(400):
         ids = minilm.tokenizer().encode(text).ids
         assert np.array_equal(quick.mean(ids), exact.mean(ids))

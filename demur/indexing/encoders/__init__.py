@@ -172,8 +172,8 @@ def open_encoder(text: str, *, allow_random: bool = False, device: str | None = 
             f"it cannot be called as an encoder's factory: {error}", item=text, cure=cure
         ) from error
     encoder: Encoder = factory(argument, allow_random=allow_random, device=device)
-    wanted = (*Encoder.__annotations__, "fingerprint", "texts", "images")
-    lacks = [name for name in wanted if not hasattr(encoder, name)]
+    members = (*Encoder.__annotations__, "fingerprint", "texts", "images")
+    lacks = [name for name in members if not hasattr(encoder, name)]
     if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot"):
         why = (
             f"it has no {', '.join(lacks)}"

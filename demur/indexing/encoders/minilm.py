@@ -86,7 +86,7 @@ def tokens(texts: Sequence[str]) -> list[list[int]]:
     a long one, which ends where a word does: its tokens are the first ones of the whole. Only where they do not fill
     the model's window (there are mostly blanks, or one word without end) the whole is read after all.
     """
-    heads = [_head(text) for text in texts]
+    heads = [_head_of_text(text) for text in texts]
     token_ids = [encoding.ids for encoding in tokenizer().encode_batch(heads)]
     for place, (head, text) in enumerate(zip(heads, texts, strict=True)):
         if len(head) < len(text) and len(token_ids[place]) < MAX_TOKENS:
@@ -94,7 +94,7 @@ def tokens(texts: Sequence[str]) -> list[list[int]]:
     return token_ids
 
 
-def _head(text: str) -> str:
+def _head_of_text(text: str) -> str:
     end = _WORD_ENDS.search(text, _READ)
     return text[: end.start()] if end else text
 

@@ -86,8 +86,8 @@ class OfflineEncoder:
             UsageError: an unknown option or device, or weights other than the pinned ones.
             MissingExtra: the packages of the extra ``demo`` are not installed.
         """
-        rest, options = named("offline", argument, _OPTIONS)
-        if rest:
+        surplus, options = named("offline", argument, _OPTIONS)
+        if surplus:
             raise UsageError(
                 "it takes no argument, only options",
                 item=f"offline:{argument}",
@@ -140,7 +140,7 @@ class OfflineEncoder:
             UsageError: ``space`` holds no texts.
         """
         width = space_of(self, space, "texts")
-        return _unit(self._shared_out(self._sentences.mean, minilm.tokens(texts)), width)
+        return _unit_rows(self._shared_out(self._sentences.mean, minilm.tokens(texts)), width)
 
     def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
         """Unit rows: (n, 384) in ``joint`` (by ConSE), (n, 1280) in ``look`` (pooled features).
@@ -161,8 +161,8 @@ class OfflineEncoder:
         width = space_of(self, space, "images")
         glances = self._shared_out(self._glance, prepared)
         if space == "look":
-            return _unit((g.features for g in glances), width)
-        return _unit((g.shares @ self._classes[g.best] for g in glances), width)
+            return _unit_rows((g.features for g in glances), width)
+        return _unit_rows((g.shares @ self._classes[g.best] for g in glances), width)
 
     def _glance(self, square: NDArray[np.uint8]) -> _Glance:
         key = digest(square.tobytes()).encode()
@@ -198,7 +198,7 @@ class OfflineEncoder:
         return list(self._pool.map(work, items))
 
 
-def _unit(rows: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
+def _unit_rows(rows: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
     """Rows of length 1, (n, width); each is normalised alone, so that its bits do not depend on the others."""
     unit_rows = [row / np.float32(max(float(np.sqrt(np.dot(row, row))), 1e-12)) for row in rows]
     return (

@@ -20,10 +20,10 @@ def session(model: bytes) -> Any:
     Raises:
         MissingExtra: onnxruntime or onnx is not installed.
     """
-    return _open(model, exact=_saturates())
+    return _open_session(model, exact=_saturates_here())
 
 
-def _open(model: bytes, *, exact: bool) -> Any:
+def _open_session(model: bytes, *, exact: bool) -> Any:
     with importing("the offline encoder", extra="demo"):
         import onnx  # noqa: F401 - it builds the graphs: missed here rather than when the cache is empty
         import onnxruntime
@@ -40,7 +40,7 @@ def _open(model: bytes, *, exact: bool) -> Any:
 _PROBE = 64
 
 
-def _probe() -> bytes:
+def _saturating_product() -> bytes:
     """A product whose 8-bit terms are all as large as they can be."""
     from onnx import TensorProto, helper, numpy_helper
 
@@ -62,12 +62,14 @@ def _probe() -> bytes:
 
 
 @cache
-def _saturates() -> bool:
+def _saturates_here() -> bool:
     """Whether this processor's quick 8-bit products are wrong for large terms.
 
     x86 processors without VNNI add pairs of them in 16 bits, which saturates at 32,767; onnxruntime then has a slower
     exact way (1.6 times as slow where both were measured). Trying it out once is surer than reading processor flags.
     """
-    probe = cached("saturation-probe.onnx", [], __file__, _probe)
-    product = _open(probe, exact=False).run(None, {"x": np.ones((_PROBE, _PROBE), np.float32)})[0]
+    probe = cached("saturation-probe.onnx", [], __file__, _saturating_product)
+    product = _open_session(probe, exact=False).run(
+        None, {"x": np.ones((_PROBE, _PROBE), np.float32)}
+    )[0]
     return not np.allclose(product, 127 * _PROBE, rtol=1e-3)

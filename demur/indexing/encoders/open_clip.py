@@ -71,7 +71,7 @@ class OpenClipEncoder(JointModel):
             import open_clip
 
         self._device, precision, self._batches = running(options, device, self.name)
-        parsed = _parsed(source, self.name, allow_random=allow_random)
+        parsed = _parse_source(source, self.name, allow_random=allow_random)
         self._model, self._preprocess, self._tokenizer = _load(
             parsed, precision, self._device, self.name
         )
@@ -146,7 +146,7 @@ class _Source(NamedTuple):
     trained: bool
 
 
-def _parsed(source: str, item: str, *, allow_random: bool) -> _Source:
+def _parse_source(source: str, item: str, *, allow_random: bool) -> _Source:
     """What is wrong with the name is said here, before anything is loaded."""
     import open_clip
 
@@ -169,10 +169,10 @@ def _parsed(source: str, item: str, *, allow_random: bool) -> _Source:
             )
         return _Source(f"local-dir:{folder}", None, trained)
     model, _, weights = source.partition("/")
-    known = open_clip.list_models()
-    if model not in known:
+    known_models = open_clip.list_models()
+    if model not in known_models:
         hint = "or give open_clip:local-dir:PATH or open_clip:hf-hub:ORG/REPO"
-        raise UnknownPart("open_clip model", model, known, hint=hint)
+        raise UnknownPart("open_clip model", model, known_models, hint=hint)
     tags = open_clip.list_pretrained_tags_by_model(model)
     if not weights:
         if allow_random:

@@ -80,8 +80,8 @@ class SentenceTransformersEncoder:
                 item=self.name,
                 cure="e.g. sentence-transformers:facebook/contriever",
             )
-        on, precision, self._batches = running(options, device, self.name)
-        self._model, declared, missing = _load(source, str(on), self.name)
+        chosen_device, precision, self._batches = running(options, device, self.name)
+        self._model, declared, missing = _load(source, str(chosen_device), self.name)
         refuse_random(missing, self.name, allowed=allow_random)
         self._model.half() if precision == "fp16" else self._model.float()  # whatever its files have
         self.similarity = "dot" if options.get("similarity", declared) == "dot" else "cosine"
@@ -110,7 +110,9 @@ class SentenceTransformersEncoder:
     def _identity(self) -> str:
         # The pooler of BERT-like models is not used, and is random where a checkpoint lacks it.
         state = {
-            name: tensor for name, tensor in self._model.state_dict().items() if not _unused(name)
+            name: tensor
+            for name, tensor in self._model.state_dict().items()
+            if not _is_unused(name)
         }
         tokens = self._model.tokenizer(PROBE)["input_ids"]
         shape = [
@@ -144,7 +146,7 @@ class SentenceTransformersEncoder:
         # Neighbours of one length waste no padding; the order is undone below.
         order = sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i))
         blocks = self._batches.run(
-            [texts[i] for i in order], lambda some: self._encode(some, self._prompts[role])
+            [texts[i] for i in order], lambda block: self._encode(block, self._prompts[role])
         )
         rows = np.empty((len(texts), width), np.float32)
         rows[order] = together(blocks, width)
@@ -173,7 +175,7 @@ class SentenceTransformersEncoder:
         )
 
 
-def _unused(weight: str) -> bool:
+def _is_unused(weight: str) -> bool:
     return ".pooler." in f".{weight}"
 
 
@@ -224,7 +226,7 @@ def _load_report() -> Iterator[list[str]]:
         def emit(self, record: logging.LogRecord) -> None:
             for line in record.getMessage().splitlines():
                 name, _, status = line.partition("|")
-                if status.strip().startswith("MISSING") and not _unused(name.strip()):
+                if status.strip().startswith("MISSING") and not _is_unused(name.strip()):
                     missing.append(name.strip())
 
     logger, listener = logging.getLogger("transformers.modeling_utils"), Listener()

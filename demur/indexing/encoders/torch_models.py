@@ -28,9 +28,9 @@ PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
 """Its tokens stand for the tokenizer in a fingerprint."""
 
 
-def require_torch(what: str) -> None:
+def require_torch(needed_by: str) -> None:
     """Raise `MissingExtra` when PyTorch is not installed."""
-    with importing(what, extra="clip", module="torch"):
+    with importing(needed_by, extra="clip", module="torch"):
         import torch  # noqa: F401
 
 
@@ -102,16 +102,16 @@ def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
         )
 
 
-def need_sentence_transformers(what: str) -> None:
+def need_sentence_transformers(needed_by: str) -> None:
     """Refuse sentence-transformers before 6.0, which runs the code of a model in a local folder unasked.
 
     Raises:
         MissingExtra: it is older, or not installed.
     """
-    with importing(what, extra="clip", module="sentence-transformers"):
+    with importing(needed_by, extra="clip", module="sentence-transformers"):
         release = version("sentence-transformers")
     if int(release.partition(".")[0]) < 6:
-        raise MissingExtra(what, extra="clip", module="sentence-transformers 6.0 or later")
+        raise MissingExtra(needed_by, extra="clip", module="sentence-transformers 6.0 or later")
 
 
 def reason_of(error: BaseException) -> str:
@@ -161,7 +161,7 @@ class Batches:
                         cure="choose a smaller model or device='cpu'",
                     ) from error
                 del error  # it holds the frames, and they the tensors
-                _release()
+                _release_memory()
                 self.size //= 2
                 continue
             start += len(blocks[-1])
@@ -176,7 +176,7 @@ def _out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _release() -> None:
+def _release_memory() -> None:
     import torch
 
     if torch.cuda.is_available():
