@@ -66,12 +66,12 @@ class AnswerBearing:
             self._may_have_context(s, letters) for w in exact for s in self._by_word[w]
         ):
             return set()
-        here = {w.norm for w in words(text)}
-        maybe |= {s for w in exact if w in here for s in self._by_word[w]}
+        document_words = {w.norm for w in words(text)}
+        maybe |= {s for w in exact if w in document_words for s in self._by_word[w]}
         return {
             s
             for s in maybe
-            if self._context[s] & here
+            if self._context[s] & document_words
             and holds(self._samples[s].answers, text, self._samples[s].question)
         }
 

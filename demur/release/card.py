@@ -68,7 +68,7 @@ def tables_for_datasets(
     return {"configs": configs, "dataset_info": infos}
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [head, *rows]
     first, *others = ["| " + " | ".join(safe(str(cell)) for cell in line) + " |" for line in lines]
     return "\n".join([first, "|" + "---|" * len(head), *others])
@@ -90,11 +90,11 @@ def safe(text: str) -> str:
     return "\\" + line if line[:1] in tuple("[#>-+*`~=&!") and line != "-" else line
 
 
-def _share(part: int, whole: int) -> str:
+def _share_text(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} % ({part} of {whole})" if whole else "-"
 
 
-def _modality(evidence: Sequence[Evidence]) -> str:
+def _modality_text(evidence: Sequence[Evidence]) -> str:
     kinds = {e.modality for e in evidence}
     if len(kinds) == 2:
         return "text and image"
@@ -133,31 +133,31 @@ def card(
         "is given suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
         "VLM-DeflectionBench.",
         _USE,
-        "## What it has\n\n" + _table(["feature", ""], _features(manifest, samples)),
-        "## Sources\n\n" + _table(*_sources(manifest, samples)),
+        "## What it has\n\n" + _markdown_table(["feature", ""], _feature_rows(manifest, samples)),
+        "## Sources\n\n" + _markdown_table(*_source_rows(manifest, samples)),
         "## Statistics\n\n"
-        + _table(["statistic", "value"], _statistics(counts, samples, documents)),
-        "## Evidence\n\n" + _table(*evidence_table(evidence_by_source(samples, recall))),
-        _funnel(funnel, drops) + _stage_one(manifest),
-        _asked_of_gates(manifest),
-        _judged(manifest),
-        "## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall))
+        + _markdown_table(["statistic", "value"], _statistics_rows(counts, samples, documents)),
+        "## Evidence\n\n" + _markdown_table(*evidence_table(evidence_by_source(samples, recall))),
+        _funnel_section(funnel, drops) + _stage_one_text(manifest),
+        _gates_section(manifest),
+        _judging_section(manifest),
+        "## Retrieval modes by recall of gold\n\n" + _markdown_table(*recall_lines(recall))
         if recall
         else "",
-        _separation(manifest),
-        _models(manifest),
-        _retest(manifest),
-        _topics(manifest),
+        _separation_section(manifest),
+        _models_section(manifest),
+        _retest_section(manifest),
+        _topics_section(manifest),
         "## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits)
         if (limits := manifest.get("limits"))
         else "",
         "## Licences\n\n"
-        + _table(["source", "of", "licence", "number"], _licences(manifest, samples)),
+        + _markdown_table(["source", "of", "licence", "number"], _licence_rows(manifest, samples)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _sources(
+def _source_rows(
     manifest: Mapping[str, Any], samples: Sequence[Sample]
 ) -> tuple[list[str], list[list[object]]]:
     pools: dict[str, int] = dict(manifest.get("pools") or {})
@@ -171,18 +171,18 @@ def _sources(
                 pools.get(source, "-"),
                 drawn.get(source, "-"),
                 kept_count,
-                _share(kept_count, drawn.get(source, 0)),
+                _share_text(kept_count, drawn.get(source, 0)),
                 " / ".join(
                     sorted({"text + image" if s.images else "text" for s in samples_of_source})
                 ),
-                _modality([e for s in samples_of_source for e in s.gold]),
-                _modality([e for s in samples_of_source for e in s.negatives]),
+                _modality_text([e for s in samples_of_source for e in s.gold]),
+                _modality_text([e for s in samples_of_source for e in s.negatives]),
             ]
         )
     return ["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], rows
 
 
-def _funnel(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
+def _funnel_section(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
     rows = [
         [
             s.stage,
@@ -196,17 +196,21 @@ def _funnel(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
     lost_note = f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
     return (
         "## How it was curated\n\n"
-        + _table(["stage", "entered", "kept", "left because"], rows)
+        + _markdown_table(["stage", "entered", "kept", "left because"], rows)
         + (lost_note if lost else "")
     )
 
 
-def _models(manifest: Mapping[str, Any]) -> str:
+def _models_section(manifest: Mapping[str, Any]) -> str:
     rows = sorted((manifest.get("models") or {}).items())
-    return "## Models that took part\n\n" + _table(["model", "what it is"], rows) if rows else ""
+    return (
+        "## Models that took part\n\n" + _markdown_table(["model", "what it is"], rows)
+        if rows
+        else ""
+    )
 
 
-def _separation(manifest: Mapping[str, Any]) -> str:
+def _separation_section(manifest: Mapping[str, Any]) -> str:
     """How well shallow features separate gold from distractors."""
     separations = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
     if not separations:
@@ -232,7 +236,9 @@ def _separation(manifest: Mapping[str, Any]) -> str:
         "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
         "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
         "rather than shipped beside the question.\n\n"
-        + _table(["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows)
+        + _markdown_table(
+            ["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows
+        )
         + (
             "\n\nA system that goes by these alone would do better than chance:\n\n"
             + "\n".join(telling)
@@ -276,12 +282,12 @@ def recall_lines(
     return heads, [[cell(row, head) for head in heads] for row in recall]
 
 
-def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
+def _feature_rows(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
     """After Table 1: kinds of questions and evidence, and measures against shortcuts."""
     n = len(samples)
 
     def having(test: Callable[[Sample], bool]) -> str:
-        return _share(sum(map(test, samples)), n)
+        return _share_text(sum(map(test, samples)), n)
 
     def shows(evidence: Sequence[Evidence], kind: Modality) -> bool:
         return any(e.modality is kind for e in evidence)
@@ -299,7 +305,7 @@ def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
         ],
         [
             "a gate answers each sample from its gold evidence",
-            _promise(manifest, "solvable", "any_correct"),
+            _promise_text(manifest, "solvable", "any_correct"),
         ],
         [
             "each distractor alone lets no gate answer",
@@ -318,7 +324,7 @@ def _gates_asked_in(manifest: Mapping[str, Any], stage: str) -> list[str]:
     ]
 
 
-def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
+def _gates_section(manifest: Mapping[str, Any]) -> str:
     """How much each gate was asked about the kept samples, and why it was not asked the rest."""
 
     def cell(counts: Mapping[str, Any] | None, at_most: str = "") -> str:
@@ -345,14 +351,14 @@ def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
         "## What the gates were asked\n\nOf the questions about the samples that were kept: each sample without "
         "evidence, with its gold evidence (until a gate was right), and with each of its distractors alone. A gate "
         "that was not asked proves nothing; at least one was asked each time.\n\n"
-        + _table(
+        + _markdown_table(
             ["gate", "without evidence", "with gold", "with a distractor", "not asked because"],
             rows,
         )
     )
 
 
-def _judged(manifest: Mapping[str, Any]) -> str:
+def _judging_section(manifest: Mapping[str, Any]) -> str:
     """How the judge came to the verdicts behind the kept samples, and how sure it was of them."""
     judged = manifest.get("judged")
     if not judged or not judged["methods"]:
@@ -361,8 +367,8 @@ def _judged(manifest: Mapping[str, Any]) -> str:
     def less_sure(counts: Mapping[str, int]) -> str:
         if counts["unmeasured"] == counts["verdicts"]:
             return "not measured"
-        rest = f"; {counts['unmeasured']:,} not measured" if counts["unmeasured"] else ""
-        return f"{counts['less_sure']:,}{rest}"
+        unmeasured_text = f"; {counts['unmeasured']:,} not measured" if counts["unmeasured"] else ""
+        return f"{counts['less_sure']:,}{unmeasured_text}"
 
     total = Counter[str]()
     for counts in judged["methods"].values():
@@ -375,11 +381,13 @@ def _judged(manifest: Mapping[str, Any]) -> str:
         f"## How the gates' answers were judged\n\nBy {safe(str(manifest.get('judge')))}: the answers about the samples "
         "that were kept, without evidence and with each distractor alone. It states the chance that a verdict is "
         "right, where that was measured.\n\n"
-        + _table(["decided by", "verdicts", f"less sure than {judged['sure_from']:g}"], rows)
+        + _markdown_table(
+            ["decided by", "verdicts", f"less sure than {judged['sure_from']:g}"], rows
+        )
     )
 
 
-def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
+def _promise_text(manifest: Mapping[str, Any], stage: str, default: str) -> str:
     """Whether a stage's default rule holds for every sample: only if it was the rule, and a gate was asked."""
     rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
     if not _gates_asked_in(manifest, stage):
@@ -387,7 +395,7 @@ def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
     return "yes" if rule == default else f"no: the rule is {rule}"
 
 
-def _statistics(
+def _statistics_rows(
     counts: Mapping[str, Any], samples: Sequence[Sample], documents: Mapping[str, Evidence]
 ) -> list[list[object]]:
     """After Table 3."""
@@ -404,7 +412,7 @@ def _statistics(
     ]
 
 
-def _stage_one(manifest: Mapping[str, Any]) -> str:
+def _stage_one_text(manifest: Mapping[str, Any]) -> str:
     stage_one = manifest.get("stage_one")
     if not stage_one:
         return ""
@@ -416,24 +424,24 @@ def _stage_one(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _retest(manifest: Mapping[str, Any]) -> str:
+def _retest_section(manifest: Mapping[str, Any]) -> str:
     counts_of_gate = {
         g: c for g, c in sorted(dict(manifest.get("retest") or {}).items()) if c.get("asked")
     }
     if not counts_of_gate:
         return ""
     rows = [
-        [g, _share(c.get("same", 0), c["asked"]), _share(c.get("correct", 0), c["asked"])]
+        [g, _share_text(c.get("same", 0), c["asked"]), _share_text(c.get("correct", 0), c["asked"])]
         for g, c in counts_of_gate.items()
     ]
     return (
         "## Asked again\n\nSome kept samples were put to the gates once more, without evidence, in an independent "
         "draw. A right answer now is knowledge that sampling hid the first time.\n\n"
-        + _table(["gate", "same outcome", "right this time"], rows)
+        + _markdown_table(["gate", "same outcome", "right this time"], rows)
     )
 
 
-def _topics(manifest: Mapping[str, Any]) -> str:
+def _topics_section(manifest: Mapping[str, Any]) -> str:
     parts = []
     for drift in manifest.get("topics") or []:
         retained = "{:.1f} % [{:.1f}, {:.1f}]"
@@ -446,8 +454,8 @@ def _topics(manifest: Mapping[str, Any]) -> str:
             ]
             for r in drift["rows"]
         ]
-        by, namer = str(drift["by"]), drift.get("named_by")
-        by += f", named by {namer} from representative questions" if namer else ""
+        origin, namer = str(drift["by"]), drift.get("named_by")
+        origin += f", named by {namer} from representative questions" if namer else ""
         head = ["topic", "pool", "release", "retained [95 %]"]
         if any(r.get("description") for r in drift["rows"]):
             head.insert(1, "about")
@@ -456,14 +464,14 @@ def _topics(manifest: Mapping[str, Any]) -> str:
                 for row, r in zip(rows, drift["rows"], strict=True)
             ]
         parts.append(
-            f"Topics by {safe(by)}: the largest share changed by {drift['largest_change']:.1f} points; "
+            f"Topics by {safe(origin)}: the largest share changed by {drift['largest_change']:.1f} points; "
             f"chi-square {drift['chi_square']:.1f} at {drift['freedom']:d} degrees of freedom, permutation "
-            f"p = {drift['p']:.4f}.\n\n" + _table(head, rows)
+            f"p = {drift['p']:.4f}.\n\n" + _markdown_table(head, rows)
         )
     return "## Topics before and after\n\n" + "\n\n".join(parts) if parts else ""
 
 
-def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
+def _licence_rows(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
     """Licences per source, of questions with query images, and of documents used as evidence."""
     seen = Counter(
         (s.source, "questions and query images", s.licence or "see the source") for s in samples

@@ -180,7 +180,7 @@ def export(
     ids: set[str] = set()
     with ExitStack() as stack:
         writers = {name: _Writer(out / name, form, stack) for name in (*counts, EMPTY)}
-        for document, is_users in _both(documents, mixed):
+        for document, is_users in _with_users_documents(documents, mixed):
             if document.id in ids:
                 raise UsageError(
                     "two documents have one id",
@@ -202,7 +202,7 @@ def export(
                 "no documents to write",
                 cure="give --pool POOL, or a release that holds its evidence",
             )
-    for document, _ in _both(documents, mixed):
+    for document, _ in _with_users_documents(documents, mixed):
         for s in answer_bearing.of(document):
             if document.id not in excluded[s]:
                 stated.setdefault(s, []).append(document.id)
@@ -234,7 +234,7 @@ def export(
     return note
 
 
-def _both(
+def _with_users_documents(
     documents: Callable[[], Iterable[Document]], mixed: Callable[[], Iterable[Document]]
 ) -> Iterator[tuple[Document, bool]]:
     for document in documents():

@@ -75,17 +75,19 @@ def difference(old: Release, new: Release) -> Difference:
     lost = {(d.sample, d.evidence): d.reason for d in new.drops() if d.evidence}
 
     def moved(
-        these: dict[str, Sample], others: dict[str, Sample], why: dict[str, str]
+        samples: dict[str, Sample], other_samples: dict[str, Sample], why: dict[str, str]
     ) -> tuple[Moved, ...]:
         return tuple(
             Moved(sample=i, source=s.source, topic=s.topic, why=why.get(i, "not in its pool"))
-            for i, s in these.items()
-            if i not in others
+            for i, s in samples.items()
+            if i not in other_samples
         )
 
     samples_left, samples_came = moved(before, after, why_new), moved(after, before, why_old)
     changed = tuple(
-        c for i in before if i in after and (c := _changed(before[i], after[i], lost)) is not None
+        c
+        for i in before
+        if i in after and (c := _compare_samples(before[i], after[i], lost)) is not None
     )
     equal_count = len(before) - len(samples_left) - len(changed)
     by_source: dict[str, Counter[str]] = {}
@@ -105,7 +107,7 @@ def difference(old: Release, new: Release) -> Difference:
         left=samples_left,
         came=samples_came,
         changed=changed,
-        recipe=_recipes(old.manifest.get("recipe", {}), new.manifest.get("recipe", {})),
+        recipe=_differing_values(old.manifest.get("recipe", {}), new.manifest.get("recipe", {})),
         made=_changed_inputs(old.manifest, new.manifest),
         by_source={k: dict(v) for k, v in sorted(by_source.items())},
         by_topic={k: dict(v) for k, v in sorted(by_topic.items())},
@@ -114,30 +116,32 @@ def difference(old: Release, new: Release) -> Difference:
     )
 
 
-def _changed(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Changed | None:
+def _compare_samples(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Changed | None:
     fields = [f for f in _FIELDS if getattr(old, f) != getattr(new, f)]
     if [i.sha256 for i in old.images] != [i.sha256 for i in new.images]:
         fields.append("images")
     if old.gold != new.gold:
         fields.append("gold")
     had, has = {e.id: e for e in old.negatives}, {e.id: e for e in new.negatives}
-    gone = {i: lost.get((new.id, i), "not a candidate any more") for i in had if i not in has}
+    reason_of_removed = {
+        i: lost.get((new.id, i), "not a candidate any more") for i in had if i not in has
+    }
     extra = tuple(i for i in has if i not in had)
     if any(had[i] != has[i] for i in had if i in has):
         fields.append("distractors' provenance or content")
-    if not (fields or gone or extra):
+    if not (fields or reason_of_removed or extra):
         return None
     return Changed(
         sample=new.id,
         source=new.source,
         topic=new.topic,
         fields=tuple(fields),
-        distractors_left=gone,
+        distractors_left=reason_of_removed,
         distractors_came=extra,
     )
 
 
-def _recipes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _differing_values(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {k: (old.get(k), new.get(k)) for k in sorted({*old, *new}) if old.get(k) != new.get(k)}
 
 
@@ -168,4 +172,4 @@ def _changed_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple
     old_inputs, new_inputs = (
         dict(leaf for k in _MAKERS if k in m for leaf in leaves(m[k], k)) for m in (old, new)
     )
-    return _recipes(old_inputs, new_inputs)
+    return _differing_values(old_inputs, new_inputs)

@@ -51,16 +51,16 @@ def evidence_by_source(
             SourceEvidence(
                 source=source,
                 samples=len(samples_of_source),
-                **_amounts("gold", [e for s in samples_of_source for e in s.gold]),
-                **_amounts("distractor", others),
-                origins=dict(sorted(Counter(map(_origin, others)).items())),
+                **_amount_fields("gold", [e for s in samples_of_source for e in s.gold]),
+                **_amount_fields("distractor", others),
+                origins=dict(sorted(Counter(map(_origin_of, others)).items())),
                 chosen=tuple(str(row.get("mode", "")) for row in modes),
             )
         )
     return entries
 
 
-def _amounts(role: str, evidence: Sequence[Evidence]) -> dict[str, Any]:
+def _amount_fields(role: str, evidence: Sequence[Evidence]) -> dict[str, Any]:
     """The fields of `SourceEvidence` about gold or distractors."""
     words = [len(e.text.split()) for e in evidence if e.text]
     images = sum(e.image is not None for e in evidence)
@@ -91,7 +91,7 @@ def _median_text(words: float | None, n: int) -> str:
     return "-" if words is None else f"{words:g} (median of {n})"
 
 
-def _origin(evidence: Evidence) -> str:
+def _origin_of(evidence: Evidence) -> str:
     return evidence.origin if evidence.origin == "native" else evidence.mode or "mined"
 
 
@@ -156,7 +156,10 @@ def separation(
     sides: defaultdict[tuple[str, str, bool], list[float]] = defaultdict(list)
     for sample in samples:
         for feature, value in _features(sample, evidence_order).items():
-            gold, others = _values(sample.gold, value), _values(sample.negatives, value)
+            gold, others = (
+                _feature_values(sample.gold, value),
+                _feature_values(sample.negatives, value),
+            )
             if not gold or not others:
                 continue
             wins = sum((g > d) + 0.5 * (g == d) for g in gold for d in others)
@@ -172,7 +175,7 @@ def separation(
         if any(name == f for _, name in aucs)
     ]
     return [
-        _row(
+        _separation_row(
             source,
             feature,
             aucs[source, feature],
@@ -200,11 +203,13 @@ def _features(
     return value_of_feature
 
 
-def _values(evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]) -> list[float]:
+def _feature_values(
+    evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]
+) -> list[float]:
     return [number for e in evidence if (number := value(e)) is not None]
 
 
-def _row(
+def _separation_row(
     source: str, feature: str, aucs: list[float], gold: list[float], others: list[float]
 ) -> Separation:
     if not aucs:

@@ -113,8 +113,8 @@ def freeze(
     with storage_errors(out):
         manifest_path.unlink(missing_ok=True)
     documents = documents_of(ordered)
-    _write(out / "data" / "samples.parquet", _sample_rows(ordered, read_image))
-    _write(out / "data" / "evidence.parquet", _evidence_rows(documents, read_image))
+    _write_table(out / "data" / "samples.parquet", _sample_rows(ordered, read_image))
+    _write_table(out / "data" / "evidence.parquet", _evidence_rows(documents, read_image))
     drop_list = sorted(drops, key=lambda d: (d.sample, d.evidence, d.stage))
     write_records(out / "drops.jsonl", drop_list)
     verdicts: list[GateVerdict] = sorted(gates, key=lambda v: (v.sample, v.stage, v.evidence))
@@ -177,14 +177,14 @@ def _evidence_rows(
         )
 
 
-def _weight(row: Mapping[str, Any]) -> int:
+def _image_bytes(row: Mapping[str, Any]) -> int:
     return sum(len(image["bytes"]) for image in (*row.get("images", ()), row.get("image")) if image)
 
 
-def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def _write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write a table with the features that `datasets` reads."""
     features = {"info": {"features": features_of(path.stem)}}
     schema = schema_of(path.stem).with_metadata({"huggingface": canonical(features)})
     with table_writer(path, schema, group=ROWS, heaviest=WEIGHT) as add:
         for row in rows:
-            add(row, _weight(row))
+            add(row, _image_bytes(row))

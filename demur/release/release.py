@@ -44,7 +44,7 @@ class Picture(NamedTuple):
     data: bytes | None
 
 
-def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _gate_rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The rounds of ``../convergence.json`` (`demur convergence`) for Fig. 5 of a report, if its sources and
     gates are those of the release, compared by content.
     """
@@ -138,11 +138,13 @@ class Release:
             )
         wrong = list(manifest_faults(manifest))
         if wrong:
-            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            more_text = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             raise ReleaseError(
-                f"malformed: {wrong[0]}{more}", item=path, cure="fetch or build the release again"
+                f"malformed: {wrong[0]}{more_text}",
+                item=path,
+                cure="fetch or build the release again",
             )
-        return cls(folder, manifest | _rounds(folder, manifest))
+        return cls(folder, manifest | _gate_rounds(folder, manifest))
 
     def __repr__(self) -> str:
         n = self.manifest["counts"].get("samples", 0)
@@ -209,12 +211,12 @@ class Release:
         for row in self._rows("samples", ["id", "images", "images_meta"], batch=16):
             images, metas = row["images"] or [], row["images_meta"] or []
             for i in range(max(len(images), len(metas))):
-                yield _picture(row["id"], images[i : i + 1], metas[i : i + 1])
+                yield _make_picture(row["id"], images[i : i + 1], metas[i : i + 1])
         for row in self._rows(
             "evidence", ["id", "image", "sha256", "width", "height", "media_type"], batch=16
         ):
             if row["image"] is not None or row["sha256"] is not None:
-                yield _picture(row["id"], [row["image"]], [row])
+                yield _make_picture(row["id"], [row["image"]], [row])
 
     @cached_property
     def _image_place(self) -> dict[str, tuple[str, int, int]]:
@@ -373,7 +375,7 @@ class Release:
 
 
 @contextmanager
-def _table_errors(path: Path, what: str = "cannot be read") -> Iterator[None]:
+def _table_errors(path: Path, fault: str = "cannot be read") -> Iterator[None]:
     """Turn errors of the disk and of Arrow into errors of the table."""
     import pyarrow as pa
 
@@ -381,10 +383,12 @@ def _table_errors(path: Path, what: str = "cannot be read") -> Iterator[None]:
         with storage_errors(path):
             yield
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise ReleaseError(f"{what}: {error}", item=path, cure="fetch the release again") from error
+        raise ReleaseError(
+            f"{fault}: {error}", item=path, cure="fetch the release again"
+        ) from error
 
 
-def _picture(owner: str, images: Sequence[Any], metas: Sequence[Any]) -> Picture:
+def _make_picture(owner: str, images: Sequence[Any], metas: Sequence[Any]) -> Picture:
     """An image and its metadata in a table; either may be missing."""
     image, meta = (images[0] if images else None) or {}, (metas[0] if metas else None) or {}
     return Picture(

@@ -50,18 +50,18 @@ def verify(release: Release) -> list[str]:
         return [*faults, str(error)]
     image_hashes: dict[str, ImageHash | None] = {}
     for check in (_id_faults, _sample_faults):
-        faults += _lines(check(release, samples), "data")
-    faults += _lines(_image_faults(release, image_hashes), "data")
-    faults += _lines(_leak_faults(samples, image_hashes, _same_image(release)), "data")
-    faults += _lines(_funnel_faults(release, samples), "funnel.json")
-    faults += _lines(_gate_faults(release, samples), "gates.jsonl")
+        faults += _fault_lines(check(release, samples), "data")
+    faults += _fault_lines(_image_faults(release, image_hashes), "data")
+    faults += _fault_lines(_leak_faults(samples, image_hashes, _same_image(release)), "data")
+    faults += _fault_lines(_funnel_faults(release, samples), "funnel.json")
+    faults += _fault_lines(_gate_faults(release, samples), "gates.jsonl")
     derived = counts(samples, documents)
     stated = release.manifest["counts"]
     if derived != stated:
         wrong = sorted(k for k in {*derived, *stated} if stated.get(k) != derived.get(k))
         faults.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
-    faults += _lines(_manifest_faults(release, samples, derived), "manifest.json")
-    return faults + _lines(_card_faults(release, samples), "README.md")
+    faults += _fault_lines(_manifest_faults(release, samples, derived), "manifest.json")
+    return faults + _fault_lines(_card_faults(release, samples), "README.md")
 
 
 def open_sound(folder: Path) -> Release:
@@ -80,17 +80,17 @@ def open_sound(folder: Path) -> Release:
     return release
 
 
-def _lines(faults: Iterator[str], where: str) -> list[str]:
+def _fault_lines(faults: Iterator[str], file_name: str) -> list[str]:
     """All faults; the last one may be that a file cannot be read."""
     lines: list[str] = []
     try:
         lines.extend(faults)
     except ValidationError as error:
-        lines.append(f"{where}: not what it should be: {why_invalid(error)}")
+        lines.append(f"{file_name}: not what it should be: {why_invalid(error)}")
     except DemurError as error:
         lines.append(str(error))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        lines.append(f"{where}: cannot be checked: {type(error).__name__}: {error}")
+        lines.append(f"{file_name}: cannot be checked: {type(error).__name__}: {error}")
     return lines
 
 
@@ -123,7 +123,7 @@ def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     """Ids are unique and sorted; every document is used."""
     for table in ("samples", "evidence"):
         ids = list(release.column(table, "id"))
-        yield from (f"data/{table}.parquet: the id {i} appears twice" for i in _repeated(ids))
+        yield from (f"data/{table}.parquet: the id {i} appears twice" for i in _find_repeated(ids))
         if ids != sorted(ids):
             yield f"data/{table}.parquet: its rows are not in the order of their ids"
     used = {e.id for s in samples for e in (*s.gold, *s.negatives)}
@@ -172,8 +172,8 @@ def _leak_faults(
                 yield f"{s.id}: distractor {e.id} is gold {part}, a part of it, or holds it"
             elif content(e) in gold:
                 yield f"{s.id}: distractor {e.id} has the content of gold {gold[content(e)]}"
-            elif again := leaks.gold(e):
-                yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {again}"
+            elif gold_again := leaks.gold(e):
+                yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {gold_again}"
             elif (
                 e.origin == "mined"
                 and e.modality is Modality.IMAGE
@@ -260,7 +260,7 @@ def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
     )
     yield from (
         f"drops.jsonl: {i} is dropped twice"
-        for i in _repeated(d.sample for d in drops if not d.evidence)
+        for i in _find_repeated(d.sample for d in drops if not d.evidence)
     )
     for d in drops:
         if (
@@ -306,16 +306,19 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
                 f"gates.jsonl: no gate was asked about {v.sample} ({v.stage} {v.evidence}".rstrip()
                 + ")"
             )
-    wanted: set[tuple[str, str, str]] = set()
+    wanted_keys: set[tuple[str, str, str]] = set()
     for s in samples:
-        wanted |= {(s.id, "parametric", ""), *((s.id, "distractor", e.id) for e in s.negatives)}
-    for sample, stage, evidence in sorted(wanted - set(verdict_of_key)):
+        wanted_keys |= {
+            (s.id, "parametric", ""),
+            *((s.id, "distractor", e.id) for e in s.negatives),
+        }
+    for sample, stage, evidence in sorted(wanted_keys - set(verdict_of_key)):
         yield (
             f"gates.jsonl: {sample} was not asked without evidence"
             if stage == "parametric"
             else f"gates.jsonl: distractor {evidence} of {sample} was not checked"
         )
-    for sample, stage, evidence in sorted(set(verdict_of_key) - wanted):
+    for sample, stage, evidence in sorted(set(verdict_of_key) - wanted_keys):
         yield (
             f"gates.jsonl: {sample} ({stage} {evidence}".rstrip()
             + ") is of nothing that the tables hold"
@@ -425,7 +428,7 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     if manifest.get("demur") != __version__:
         return
     try:
-        again = {
+        derived_files = {
             "README.md": card(
                 release.folder,
                 manifest,
@@ -443,10 +446,10 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         yield f"manifest.json: lacks what the card says: {error}"
         return
-    for name, text in again.items():
+    for name, text in derived_files.items():
         if (release.folder / name).read_bytes().decode("utf-8", "replace") != text:
             yield f"{name}: does not follow from the manifest and the tables"
 
 
-def _repeated(values: Iterable[str]) -> list[str]:
+def _find_repeated(values: Iterable[str]) -> list[str]:
     return sorted(value for value, n in Counter(values).items() if n > 1)
