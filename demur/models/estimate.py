@@ -94,9 +94,9 @@ class Estimate(Record):
             [
                 ln.stage,
                 ln.model,
-                *_cells(ln.calls, ln.cached, ln.prompt, ln.completion),
-                *(_dollars(money if ln.to_pay else 0.0) for money in (ln.expected, ln.money)),
-                _time(ln.seconds),
+                *_count_cells(ln.calls, ln.cached, ln.prompt, ln.completion),
+                *(_dollar_text(money if ln.to_pay else 0.0) for money in (ln.expected, ln.money)),
+                _time_text(ln.seconds),
             ]
             for ln in self.lines
         ]
@@ -106,8 +106,8 @@ class Estimate(Record):
         ]
         seconds = [ln.seconds for ln in self.lines if ln.to_pay]
         total = None if None in seconds else sum(s for s in seconds if s is not None)
-        money = [_dollars(self.expected), _dollars(self.money)]
-        rows.append(["total", "", *_cells(*sums), *money, _time(total)])
+        money = [_dollar_text(self.expected), _dollar_text(self.money)]
+        rows.append(["total", "", *_count_cells(*sums), *money, _time_text(total)])
         widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
         table = [
             "  ".join(
@@ -153,17 +153,17 @@ def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
     return (f"{note} - that is more than six months ago" if price.old() else note,)
 
 
-def _cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
+def _count_cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
     return [f"{n:,}" for n in (calls, cached, calls - cached, prompt, completion)]
 
 
-def _dollars(money: float | None) -> str:
+def _dollar_text(money: float | None) -> str:
     if money is None:
         return "unknown"
     return f"${money:.4f}" if 0 < money < 0.01 else f"${money:,.2f}"
 
 
-def _time(seconds: float | None) -> str:
+def _time_text(seconds: float | None) -> str:
     return "-" if seconds is None else duration(seconds)
 
 

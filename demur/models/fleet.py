@@ -97,12 +97,12 @@ class EndpointSlot:
         elif error.kind == "connect":
             self.failures += 1
             if self.failures >= _DOWN_AFTER:
-                rest = min(2.0 ** (self.failures - _DOWN_AFTER), _DOWN_MOST_S)
+                pause_s = min(2.0 ** (self.failures - _DOWN_AFTER), _DOWN_MOST_S)
                 if self.paused_until <= now:
                     log.warning(
-                        "%s does not answer; skipping it for %.0f s", self.backend.name, rest
+                        "%s does not answer; skipping it for %.0f s", self.backend.name, pause_s
                     )
-                self.paused_until = max(self.paused_until, now + rest)
+                self.paused_until = max(self.paused_until, now + pause_s)
 
 
 class Fleet:

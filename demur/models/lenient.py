@@ -51,7 +51,7 @@ class LenientModel:
         left_out, named = self._refused.intersection(features), set[str]()
         while True:
             try:
-                reply = await self._model.complete(_without(request, left_out))
+                reply = await self._model.complete(_leave_out(request, left_out))
             except PermanentError as error:
                 names = [
                     name
@@ -78,14 +78,14 @@ class LenientModel:
         )
         for n in range(len(features) + 1):
             for left_out in combinations(features, n):
-                [reply] = peek([_without(request, left_out)])
+                [reply] = peek([_leave_out(request, left_out)])
                 if reply is not None and not reply.error:
                     self._taken.update(set(features) - set(left_out))
                     return reply.model_copy(update={"asked_without": left_out})
         return None
 
 
-def _without(request: Request, left_out: Iterable[str]) -> Request:
+def _leave_out(request: Request, left_out: Iterable[str]) -> Request:
     changes = {field: value for name in left_out for field, value in _WITHOUT[name].items()}
     if "temperature" in changes and request.max_tokens:
         changes["max_tokens"] = 8 * request.max_tokens

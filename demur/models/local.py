@@ -186,19 +186,19 @@ class LocalBackend:
 
     def _next_batch(self) -> list[_Job]:
         batch: list[_Job] = []
-        rest: list[_Job] = []
+        other_jobs: list[_Job] = []
         while self._jobs and len(batch) < _BATCH:
             job = self._jobs.popleft()
             if job.done.done():
                 continue  # cancelled
             if not batch or (
-                _settings(job.request) == _settings(batch[0].request)
+                _batch_settings(job.request) == _batch_settings(batch[0].request)
                 and not batch[0].request.temperature
             ):
                 batch.append(job)
             else:
-                rest.append(job)
-        self._jobs.extendleft(reversed(rest))
+                other_jobs.append(job)
+        self._jobs.extendleft(reversed(other_jobs))
         return batch
 
     # --- in the thread
@@ -251,8 +251,10 @@ class LocalBackend:
                         )
                     images.append(self._image(part.image))
                     parts.append({"type": "image"})
-            whole = "".join(p.get("text", "") for p in parts)
-            turns.append({"role": message.role, "content": parts if self._takes_images else whole})
+            prompt_text = "".join(p.get("text", "") for p in parts)
+            turns.append(
+                {"role": message.role, "content": parts if self._takes_images else prompt_text}
+            )
         options = request.extra.get("chat_template_kwargs") or {}
         if getattr(self._processor, "chat_template", None):
             text = self._processor.apply_chat_template(
@@ -317,14 +319,14 @@ class LocalBackend:
             options["repetition_penalty"] = float(first.extra["repetition_penalty"])
         if first.stop:
             options |= {"stop_strings": list(first.stop), "tokenizer": self._tokenizer}
-        wanted = first.logprobs or first.top_logprobs is not None
+        with_logprobs = first.logprobs or first.top_logprobs is not None
         with torch.inference_mode():
             out = self._model.generate(
                 **inputs,
                 **options,
                 pad_token_id=self._tokenizer.pad_token_id,
                 return_dict_in_generate=True,
-                output_logits=wanted,
+                output_logits=with_logprobs,
             )
         ends = self._model.generation_config.eos_token_id
         end_ids = set(ends if isinstance(ends, list) else [ends]) | {self._tokenizer.eos_token_id}
@@ -344,7 +346,7 @@ class LocalBackend:
                         logprobs=self._logprobs(
                             out.logits, row, reply_tokens, request.top_logprobs or 0
                         )
-                        if wanted
+                        if with_logprobs
                         else (),
                         usage=Usage(
                             prompt=int(inputs["attention_mask"][row].sum()),
@@ -388,7 +390,7 @@ class LocalBackend:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
 
-def _settings(request: Request) -> str:
+def _batch_settings(request: Request) -> str:
     """The settings that requests of one batch share, as text."""
     return json.dumps(
         [
@@ -442,11 +444,16 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
             cure="check the folder or the repository's name",
         ) from error
     model.to(device).eval()
-    known = (
+    revision_known = (
         weights_digest(folder)
         if folder.is_dir()
         else str(getattr(config, "_commit_hash", "") or revision)
     )
     return LocalBackend(
-        f"hf:{where}", model, processor, images=images, image_root=image_root, revision=known
+        f"hf:{where}",
+        model,
+        processor,
+        images=images,
+        image_root=image_root,
+        revision=revision_known,
     )

@@ -46,10 +46,10 @@ async def ping(addresses: Sequence[str], *, lists: bool = True) -> list[str]:
         MissingExtra: a package is not installed.
         PermanentError: no server answers, or one refuses the key.
     """
-    return await asyncio.to_thread(_ping, [parse_model(a) for a in addresses], lists)
+    return await asyncio.to_thread(_ping_all, [parse_model(a) for a in addresses], lists)
 
 
-def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
+def _ping_all(models: Sequence[ModelText], lists: bool) -> list[str]:
     notes: list[str] = []
     silent: dict[str, str] = {}
     for model in models:
@@ -66,7 +66,7 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
             if why := unreachable(model.address):
                 silent[urlsplit(model.address).netloc] = why
             elif lists:
-                notes += _listed(model, env, key)
+                notes += _warn_if_unlisted(model, env, key)
     if silent and len(silent) == len({urlsplit(m.address).netloc for m in models}):
         raise PermanentError(
             f"no server answers there ({'; '.join(dict.fromkeys(silent.values()))})",
@@ -108,7 +108,7 @@ class _Stay(HTTPRedirectHandler):
         """Follow no redirect: the key goes to this server only."""
 
 
-def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
+def _warn_if_unlisted(model: ModelText, env: str, key: Secret | None) -> list[str]:
     """A warning if a server does not list the model.
 
     Raises:
@@ -119,7 +119,7 @@ def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
 
     def ask() -> None:
         try:
-            outcomes.append(_served(model, env, key))
+            outcomes.append(_list_served(model, env, key))
         except PermanentError as error:
             outcomes.append(error)
 
@@ -138,7 +138,7 @@ def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
     ]
 
 
-def _served(model: ModelText, env: str, key: Secret | None) -> list[str]:
+def _list_served(model: ModelText, env: str, key: Secret | None) -> list[str]:
     """The models of a server; [] if it does not list them.
 
     Raises:
