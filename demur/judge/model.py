@@ -125,7 +125,9 @@ class ModelJudge:
             BudgetReached: the budget leaves no room for another call.
         """
         if no_answer(response) or answers.kind == "unknown":
-            return self._locally(ask, response, answers)  # nothing to send, or to compare with
+            return self._grade_locally(
+                ask, response, answers
+            )  # nothing to send, or to compare with
         shown_answer = candidate(
             ask.question,
             visible(response.text),
@@ -139,9 +141,9 @@ class ModelJudge:
         )
         self.counts["forged"] += bool(shown_answer.forged)
         if shown_answer.doubted:  # no model can grade what it is not shown
-            return self._locally(ask, response, answers)
+            return self._grade_locally(ask, response, answers)
         text = Template(self.prompt).substitute(
-            question=_question(ask),
+            question=_question_text(ask),
             target=target(answers),
             answer=shown_answer.text,
             mark=shown_answer.mark,
@@ -149,7 +151,7 @@ class ModelJudge:
         try:
             for draw in (self._context.repeat, self._context.repeat + AGAIN):
                 reply = await self._ask(ask, text, draw)
-                outcome, why = self._outcome(reply)
+                outcome, why = self._read_outcome(reply)
                 if outcome is not None or reply.finish_reason == "length":
                     break  # what was cut off was asked again with more room
         except (ItemError, TransientError) as error:  # what concerns all answers is raised
@@ -168,15 +170,15 @@ class ModelJudge:
         kind = read(visible(response.text), ask.question).kind  # which sort: no model is asked
         return verdict.model_copy(update={"kind": kind})
 
-    def _locally(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+    def _grade_locally(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
         verdict = self._local.grade(ask, response, answers)
         return verdict.model_copy(
             update={"judge": self.id, "model": self.model, "prompt_sha256": self.prompt_sha256}
         )
 
-    def _outcome(self, reply: Response) -> tuple[Outcome | None, str]:
+    def _read_outcome(self, reply: Response) -> tuple[Outcome | None, str]:
         """(label of a reply, how it was read); None of one that states none, or was cut off before it."""
-        if reply.finish_reason == "length" and not self.whole(reply.text):
+        if reply.finish_reason == "length" and not self.is_whole(reply.text):
             cut = f"the judge's reply was cut off before a label{quoted(reply.text)}"
             return None, f"{cut} - switch its thinking off, or ask another model"
         outcome, why = self.read(reply.text)
@@ -204,7 +206,7 @@ class ModelJudge:
         none = f"the judge's reply states no single label{quoted(reply)}"
         return outcome, "the judge's label" if outcome else none
 
-    def whole(self, reply: str) -> bool:
+    def is_whole(self, reply: str) -> bool:
         """Whether a reply is a label and nothing else: one that was cut off counts only then."""
         return stated(reply, "label") is not None or alone(visible(reply)) is not None
 
@@ -222,7 +224,7 @@ class ModelJudge:
         reply = await model.complete(request)
         if (
             reply.finish_reason != "length"
-            or self.whole(reply.text)
+            or self.is_whole(reply.text)
             or "temperature" in reply.asked_without
         ):
             return reply  # one that refuses a temperature had room to think
@@ -305,7 +307,7 @@ def stated(reply: str, key: str) -> Any:
     text = _FENCE.sub("", visible(reply))
     try:
         check_depth(text)
-        value = json.loads(text, object_pairs_hook=_once)
+        value = json.loads(text, object_pairs_hook=_object_without_repeats)
     except ValueError:
         return None
     return (
@@ -334,7 +336,7 @@ _NUMBER = re.compile(
 _FENCE = re.compile(r"^```\w*|```$")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose repeated keys state nothing: a list that no reader takes for a label."""
     times = Counter(key for key, _ in pairs)
     return {key: value if times[key] == 1 else [] for key, value in pairs}
@@ -379,6 +381,6 @@ def target(answers: AnswerSpec) -> str:
     return words + kind + within
 
 
-def _question(ask: Ask) -> str:
+def _question_text(ask: Ask) -> str:
     options = "".join(f"\n({label}) {text}" for label, text in ask.choices)
     return ask.question_with_turns + options
