@@ -393,7 +393,10 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     stories = list(read_records(build / "decisions.jsonl", DecisionLine, Problems()))
     told = last_answers(build / "journal.jsonl")
     pool = sample_sources(plan.sources, root / "pool", seed=plan.seed)
-    samples, documents = {s.id: s for s in pool.samples}, {d.id: d for d in pool.whole.documents()}
+    samples, documents = (
+        {s.id: s for s in pool.samples},
+        {d.id: d for d in pool.full_pool.documents()},
+    )
     truth: dict[str, dict[GateQuery, Label]] = {}
     model = ModelSystem(
         "openai/bench", SystemContext(read_image=lambda ref: b"", options={"max_tokens": 64})

@@ -127,7 +127,7 @@ async def open_context(
         embed=embed,
         pool=pool.samples,
         prompts=prompts,
-        recognise=Recogniser(encoder, captioned(pool.whole.documents()), read),
+        recognise=Recogniser(encoder, captioned(pool.full_pool.documents()), read),
         ledger=folder / "calls.sqlite",
         concurrency=concurrency,
         budget=budget,

@@ -304,7 +304,10 @@ def measure_convergence(
             }
             await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC}))
             table = {
-                i: {g: label or Label.MISSING for g, label in state.of(Stage.PARAMETRIC).items()}
+                i: {
+                    g: label or Label.MISSING
+                    for g, label in state.labels_of(Stage.PARAMETRIC).items()
+                }
                 for i, state in sorted(states.items())
             }
             kept_by = _funnel_with_gates(recipe, out / "build", table)

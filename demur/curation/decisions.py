@@ -85,7 +85,7 @@ def decision_line(
     """The line of a sample."""
 
     def skipped(stage: Stage, distractor: str = "") -> dict[str, str]:
-        labels = state.of(stage, distractor).items()
+        labels = state.labels_of(stage, distractor).items()
         return {
             g: runner.answers[sample.id, GateQuery(g, stage, distractor)].why
             for g, label in labels

@@ -48,21 +48,23 @@ def mine_pool(
         if base.searcher is None:
             for sample in todo:
                 adoptable = (
-                    sample if base.how.adopts else sample.model_copy(update={"negatives": ()})
+                    sample
+                    if base.retrieval_spec.adopts
+                    else sample.model_copy(update={"negatives": ()})
                 )
                 mined[sample.id], lost = adopt_negatives(
                     adoptable,
                     Leaks(
                         adoptable,
                         pool.image_hashes,
-                        image_near=IMAGE_THRESHOLDS[base.how.same_image],
+                        image_near=IMAGE_THRESHOLDS[base.retrieval_spec.same_image],
                     ),
                 )
                 drops += lost
             continue
         pool_samples = [s for s in pool.samples if s.source == source]
         options, lacking = supported_options(
-            base.how, base.searcher.modes, pictured=any(s.images for s in pool_samples)
+            base.retrieval_spec, base.searcher.modes, pictured=any(s.images for s in pool_samples)
         )
         base.notes += [line for line in lacking if line not in base.notes]
         if (

@@ -231,7 +231,9 @@ def estimate_build(
     replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
     donated = _choose_donors(samples, own_verdicts, known_verdicts, given_rates)
     replays = _Replays(recipe, gates, gates_able, kinds, own_verdicts, rate)
-    outcomes = [replays.of(replayed, donated, nested=nested) for nested in (False, True)]
+    outcomes = [
+        replays.replay_samples(replayed, donated, nested=nested) for nested in (False, True)
+    ]
     to_ask, drawn, algorithm1, _ = (
         n * sum(outcome.questions.mean(axis=0) for outcome in outcomes) / 2
     ).round(9)
@@ -370,7 +372,7 @@ class _Replays(NamedTuple):
     rate: Mapping[Place, float]
     """For unknown labels; its keys are the places."""
 
-    def of(
+    def replay_samples(
         self, samples: Sequence[Sample], donated: Mapping[str, Verdicts], *, nested: bool
     ) -> _Replayed:
         """Replay samples through the funnel: from the start, or from where the build folder's own verdicts end.
@@ -394,7 +396,7 @@ class _Replays(NamedTuple):
             def draw(query: GateQuery, state: SampleState = state, row: int = row) -> Label:
                 place = query.gate, query.stage
                 questions[row, DRAWN, at[place]] += 1
-                answers = state.of(query.stage, query.distractor).items()
+                answers = state.labels_of(query.stage, query.distractor).items()
                 failed = [
                     self.rate[g, query.stage]
                     for g, label in answers

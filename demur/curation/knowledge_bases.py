@@ -47,7 +47,7 @@ class KnowledgeBase:
     """The knowledge base of one source, and how it is searched."""
 
     source: str
-    how: RetrievalSpec
+    retrieval_spec: RetrievalSpec
     """With ``negatives`` resolved: never ``auto``."""
     prefix: str
     """Prefix of its ids in the pool; its index has no prefix."""
@@ -170,10 +170,10 @@ def _retrieval_by_source(
         retrieval = recipe.retrieval_of(spec).settled(shipped[name] / max(1, samples_of[name]))
         lacking: list[str] = []
         if retrieval.mines and not retrieval.index:
-            modes = ["text->text", "lexical"] if pool.whole.count(name, "texts") else []
+            modes = ["text->text", "lexical"] if pool.full_pool.count(name, "texts") else []
             modes += (
                 ["image->image"]
-                if retrieval.query_images or pool.whole.count(name, "images")
+                if retrieval.query_images or pool.full_pool.count(name, "images")
                 else []
             )
             retrieval, lacking = supported_options(retrieval, modes)
@@ -187,14 +187,14 @@ def _users_index(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Search
     if (chunker := base.chunker) is not None:
         is_same = (
             cut == chunker.setting
-            if base.how.tokenizer
+            if base.retrieval_spec.tokenizer
             else cut.startswith(f"{chunker.size}:{chunker.overlap} ")
         )
         if not is_same:
             raise UsageError(
                 f"the recipe chunks {base.source} by {chunker.setting}, this index is chunked by {cut or 'nothing'}",
                 item=folder,
-                cure=f"build it with --chunk {base.how.chunk}, or give its own chunk in the recipe",
+                cure=f"build it with --chunk {base.retrieval_spec.chunk}, or give its own chunk in the recipe",
             )
 
     def opened(stored: str) -> Searcher:
@@ -263,7 +263,7 @@ def align_gold(
     for source, base in bases.items():
         samples = [s for s in pool.samples if s.source == source]
         base.gold.clear()
-        if not base.how.mines or (base.how.index and base.searcher is None):
+        if not base.retrieval_spec.mines or (base.retrieval_spec.index and base.searcher is None):
             continue
         documents: IndexedDocuments = (
             base.searcher
@@ -299,8 +299,8 @@ def _gold_documents(
 def _documents_of(
     pool: SampledPool, source: str, counted: str, steps: Progress
 ) -> Iterator[Document]:
-    total = pool.whole.count(source)
-    for number, document in enumerate(pool.whole.documents_of(source), 1):
+    total = pool.full_pool.count(source)
+    for number, document in enumerate(pool.full_pool.documents_of(source), 1):
         if number % 1000 == 0 or number == total:
             steps.count(counted, number, total)
         yield document
@@ -403,14 +403,14 @@ def index_bases(
         UsageError: another index is in the way; or as `build_index`.
     """
     if (out / "manifest.json").is_file():
-        names = ", ".join(source for source, base in bases.items() if base.how.mines)
+        names = ", ".join(source for source, base in bases.items() if base.retrieval_spec.mines)
         raise UsageError(
             "this folder is an index itself, but a build needs a folder below it for each source",
             item=out,
             cure=f"move the index to {out.name}/SOURCE ({names}), or name it in the recipe: retrieval.index",
         )
     for source, base in bases.items():
-        if not base.how.mines or base.searcher is not None or base.encoder is None:
+        if not base.retrieval_spec.mines or base.searcher is not None or base.encoder is None:
             continue
         documents: Iterator[Document] = _documents_to_index(pool, base, steps)
         if base.chunker is not None:
@@ -449,7 +449,7 @@ def _documents_to_index(
     """The documents of a base with their own ids, and the query images if the recipe wants them."""
     for document in _documents_of(pool, base.source, f"{base.source}: documents read", steps):
         yield unprefixed(document, base.prefix)
-    if base.how.query_images:
+    if base.retrieval_spec.query_images:
         yield from query_images([s for s in pool.samples if s.source == base.source], base.prefix)
 
 

@@ -57,7 +57,7 @@ def about(
 ) -> dict[str, Any]:
     """Everything in the manifest except names, counts and hashes."""
     pool, encoder, runner = ctx.pool, ctx.encoder, ctx.runner
-    stage_one = [state.of(Stage.PARAMETRIC) for state in states.values()]
+    stage_one = [state.labels_of(Stage.PARAMETRIC) for state in states.values()]
     specs = recipe.specs()
     systems = {name: runner.system(name) for name in specs}
     licences = {
@@ -124,7 +124,7 @@ def as_shown(sample: Sample) -> tuple[str, ...]:
 def _describe_base(base: KnowledgeBase) -> dict[str, Any]:
     """Where a source's distractors come from, and how its gold is shown."""
     facts: dict[str, Any] = {
-        "negatives": base.how.negatives,
+        "negatives": base.retrieval_spec.negatives,
         "gold": dict(sorted(base.gold.items())),
     }
     if base.searcher is not None:
@@ -182,7 +182,7 @@ def _count_asked(
         if decision.kept:
             for stage in Stage:
                 for distractor in decision.survivors if stage is Stage.DISTRACTOR else ("",):
-                    labels = states[sample].of(stage, distractor)
+                    labels = states[sample].labels_of(stage, distractor)
                     if name in labels:
                         counts = counts_of_stage.setdefault(
                             stage.value, {"asked": 0, "of": 0, "skipped": Counter[str]()}
@@ -212,7 +212,7 @@ def _count_methods(
     for sample, decision in decisions.items():
         queries = [(Stage.PARAMETRIC, ""), *((Stage.DISTRACTOR, d) for d in decision.survivors)]
         for stage, distractor in queries if decision.kept else ():
-            for gate, label in states[sample].of(stage, distractor).items():
+            for gate, label in states[sample].labels_of(stage, distractor).items():
                 if label is Label.SKIPPED:
                     continue
                 answer = runner.answers[sample, GateQuery(gate, stage, distractor)]
@@ -233,7 +233,7 @@ def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator
     """
     answers = {}
     labels = {}
-    for gate, label in state.of(Stage.PARAMETRIC).items():
+    for gate, label in state.labels_of(Stage.PARAMETRIC).items():
         answer = runner.answers[sample.id, GateQuery(gate, Stage.PARAMETRIC)]
         labels[gate] = f"skipped:{answer.why}" if label is Label.SKIPPED else answer.label.value
         if answer.text:
@@ -246,7 +246,7 @@ def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator
     for d in decision.survivors if decision else ():
         labels_here = {
             gate: label.value
-            for gate, label in state.of(Stage.DISTRACTOR, d).items()
+            for gate, label in state.labels_of(Stage.DISTRACTOR, d).items()
             if label is not None
         }
         why = "alone it lets no gate answer"

@@ -62,7 +62,7 @@ class SampledPool(NamedTuple):
         left_out: samples that the user allowed to be left out of the pool, each with its reason.
     """
 
-    whole: Pool
+    full_pool: Pool
     samples: list[Sample]
     root: Path
     sizes: dict[str, int]
@@ -309,7 +309,7 @@ def _without_repeats(samples: list[Sample], image_hashes: ImageHashes) -> list[S
             hashes = [image_hashes(ref) for ref in sample.images]
             readable_hashes = tuple(image_hash for image_hash in hashes if image_hash is not None)
             if len(readable_hashes) == len(hashes) and any(
-                t.source != sample.source for t in finder.of(sample, readable_hashes)
+                t.source != sample.source for t in finder.find_earlier(sample, readable_hashes)
             ):
                 continue
         distinct_samples.append(sample)

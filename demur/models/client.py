@@ -484,7 +484,7 @@ class ModelClient:
         usage = answer.usage
         cost = None
         if self.price is not None and usage.reported:
-            cost = self.price.of(usage, wire.tier_of(raw) if request.service_tier else "")
+            cost = self.price.cost_of(usage, wire.tier_of(raw) if request.service_tier else "")
         counts = self.counts
         counts.replies += 1
         counts.prompt += usage.prompt

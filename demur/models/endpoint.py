@@ -246,7 +246,7 @@ class Endpoint:
         pieces = body_bytes.split(_MARK.encode())
         joined = [pieces[0]]
         for image, piece in zip(images, pieces[1:], strict=True):
-            joined += (await self._images.of(image), piece)
+            joined += (await self._images.url_of(image), piece)
         return joined, hash((body_bytes, *(image.sha256 for image in images)))
 
     async def send(self, request: Request, timeout_s: float) -> str:

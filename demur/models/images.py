@@ -43,7 +43,7 @@ class ImageUrls:
         self._size = 0
         self._checked: dict[str, tuple[str, int, int]] = {}
 
-    async def of(self, image: ImageRef) -> bytes:
+    async def url_of(self, image: ImageRef) -> bytes:
         """The address or data URI of an image, ASCII.
 
         Raises:

@@ -45,7 +45,7 @@ class Price(Record):
         except ValueError:
             return True
 
-    def of(self, usage: Usage, tier: str = "") -> float:
+    def cost_of(self, usage: Usage, tier: str = "") -> float:
         """US dollars of one reply.
 
         Args:

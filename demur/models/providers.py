@@ -76,7 +76,7 @@ class AnyLlmBackend:
         for message in request.messages:
             for part in message.parts:
                 if part.type == "image":
-                    urls[part.image.sha256] = (await self._images.of(part.image)).decode()
+                    urls[part.image.sha256] = (await self._images.url_of(part.image)).decode()
         body = wire.body(request, self._model, lambda image: urls[image.sha256])
         del body["model"]
         try:

@@ -48,7 +48,7 @@ class AnswerBearing:
             else:
                 self._always.add(s.id)
 
-    def of(self, document: Document) -> set[str]:
+    def find_samples(self, document: Document) -> set[str]:
         """Ids of the questions whose answer the document bears."""
         text = f"{document.title}\n{document.text or ''}"
         letters = run_together(text)

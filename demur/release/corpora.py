@@ -203,7 +203,7 @@ def export(
                 cure="give --pool POOL, or a release that holds its evidence",
             )
     for document, _ in _with_users_documents(documents, mixed):
-        for s in answer_bearing.of(document):
+        for s in answer_bearing.find_samples(document):
             if document.id not in excluded[s]:
                 stated.setdefault(s, []).append(document.id)
                 if len(stated[s]) == MOST_LISTED:

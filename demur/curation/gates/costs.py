@@ -18,7 +18,7 @@ def algorithm1_calls(state: SampleState) -> Counter[tuple[str, Stage]]:
     calls: Counter[tuple[str, Stage]] = Counter()
     for stage in Stage:
         for distractor in state.distractors if stage is Stage.DISTRACTOR else ("",):
-            labels = state.of(stage, distractor).items()
+            labels = state.labels_of(stage, distractor).items()
             calls.update((gate, stage) for gate, label in labels if label is not Label.SKIPPED)
         if not state.passed(stage):
             break

@@ -185,7 +185,7 @@ class SampleState:
             return tuple(p for p in self.all_queries() if p not in self.labels)
         if self.rules.parametric == "literal" and self._passes_parametric() is False:
             # The literal rule is reported beside the default, whose count must be known too.
-            if unknown_without_evidence(self.of(Stage.PARAMETRIC)) is None:
+            if unknown_without_evidence(self.labels_of(Stage.PARAMETRIC)) is None:
                 return self._next_queries(Stage.PARAMETRIC)
             return ()
         for stage, keep in (
@@ -228,7 +228,7 @@ class SampleState:
             if keep is None:
                 if self._unasked_gates(stage):
                     return None
-                if none_can_be_asked(self.of(stage)):
+                if none_can_be_asked(self.labels_of(stage)):
                     return Decision(
                         False, stage.value, f"no gate can be asked about it {HOW_ASKED[stage]}"
                     )
@@ -267,7 +267,7 @@ class SampleState:
             self._passes_parametric() if stage is Stage.PARAMETRIC else self._is_solvable()
         ) is True
 
-    def of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
+    def labels_of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
         """Each gate's label in a stage, in the order of the recipe; None where it was not asked."""
         return {
             g.name: self.labels.get(GateQuery(g.name, stage, distractor))
@@ -289,13 +289,13 @@ class SampleState:
     # --- the stages
 
     def _passes_parametric(self) -> bool | None:
-        return unknown_without_evidence(self.of(Stage.PARAMETRIC), self.rules.parametric)
+        return unknown_without_evidence(self.labels_of(Stage.PARAMETRIC), self.rules.parametric)
 
     def _is_solvable(self) -> bool | None:
-        return solvable_with_gold(self.of(Stage.SOLVABLE), self.rules.solvable)
+        return solvable_with_gold(self.labels_of(Stage.SOLVABLE), self.rules.solvable)
 
     def _misleads(self, distractor: str) -> bool | None:
-        return misleads(self.of(Stage.DISTRACTOR, distractor))
+        return misleads(self.labels_of(Stage.DISTRACTOR, distractor))
 
     def _unasked_gates(self, stage: Stage, distractor: str = "") -> list[GatingModel]:
         """Gates that have not been asked a question yet."""
@@ -318,7 +318,7 @@ class SampleState:
 
     def _can_be_asked(self, distractor: str) -> bool:
         """Whether some gate can be asked about a distractor; a distractor that nobody can check never stays."""
-        return not none_can_be_asked(self.of(Stage.DISTRACTOR, distractor))
+        return not none_can_be_asked(self.labels_of(Stage.DISTRACTOR, distractor))
 
     def _why_lost(self, distractor: str, misleading: bool | None) -> str:
         if misleading is False:

@@ -32,7 +32,9 @@ class DuplicateFinder:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, ...], list[tuple[EarlierSample, tuple[ImageHash, ...]]]] = {}
 
-    def of(self, sample: Sample, image_hashes: tuple[ImageHash, ...]) -> list[EarlierSample]:
+    def find_earlier(
+        self, sample: Sample, image_hashes: tuple[ImageHash, ...]
+    ) -> list[EarlierSample]:
         """The earlier duplicates of a sample, in their order; it is remembered, unless one has a common answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
         keys = [(question, str(len(image_hashes)), *band) for band in _hash_bands(image_hashes)]

@@ -284,7 +284,7 @@ class _Writer:
             for ref in sample.images
             if (image_hash := self.images.image_hashes(ref)) is not None
         )
-        earlier = self.finder.of(sample, image_hashes)
+        earlier = self.finder.find_earlier(sample, image_hashes)
         if not earlier:
             return False
         own_answers = accepted(sample)
