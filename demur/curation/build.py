@@ -35,9 +35,9 @@ from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
 from demur.curation.gates.scheduler import at_once
 from demur.curation.knowledge_bases import index_bases
-from demur.curation.provenance import about, verdicts
+from demur.curation.provenance import describe_build, gate_verdicts
 from demur.curation.recipe import BuildRecipe
-from demur.curation.topics import drifts
+from demur.curation.topics import compare_all_topics
 from demur.evaluation.runner import commonest
 from demur.models.run import run_sync
 from demur.release import FunnelStep, Release, check_target, freeze, open_sound
@@ -143,11 +143,11 @@ async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Bu
     retest = await _ask_kept_again(ctx, kept_samples, gates)
 
     steps.stage("freeze and verify the release")
-    topics = await drifts(
+    topics = await compare_all_topics(
         recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer
     )
     facts = await asyncio.to_thread(
-        about, recipe, ctx, states, decisions, kept_samples, choices, retest, topics
+        describe_build, recipe, ctx, states, decisions, kept_samples, choices, retest, topics
     )
     steps_taken, recall = (
         list(funnel(pool, decisions)),
@@ -163,7 +163,7 @@ async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Bu
         funnel=steps_taken,
         recall=recall,
         about=facts,
-        gates=[v for s in kept_samples for v in verdicts(s, states[s.id], ctx.runner)],
+        gates=[v for s in kept_samples for v in gate_verdicts(s, states[s.id], ctx.runner)],
     )
     runner = ctx.runner
     return Built(

@@ -103,7 +103,7 @@ def weakest_first(table: Table, gates: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(gates, key=lambda g: (strength(table, g), g)))
 
 
-def answering(
+def answering_gates(
     table: Table, gates: Sequence[str], rule: Parametric = "not_correct"
 ) -> tuple[str, ...]:
     """The gates that answered something, right or wrong; with the literal rule a deflection counts too."""
@@ -180,7 +180,7 @@ def converge(
         before = len(remaining)
     first_gate = first_to_know(table, added)
     counts = {g: sum(first == g for first in first_gate.values()) for g in (*added, "")}
-    loud = answering(table, added, rule)
+    loud = answering_gates(table, added, rule)
     silent = [i for i, gate in enumerate(added, 1) if gate not in loud]
     return Convergence(
         gates=added,

@@ -19,7 +19,7 @@ from demur.curation.recipe import BuildRecipe
 from demur.curation.topics import Drift
 from demur.indexing.encoders import fingerprint_of
 from demur.judge.cascade import BELOW
-from demur.release.evidence import separation
+from demur.release.evidence import measure_separation
 from demur.release.layout import evidence_licences
 from demur.retrieval.recall import Choice
 from demur.scenarios.conditions import condition
@@ -45,7 +45,7 @@ def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
     return facts
 
 
-def about(
+def describe_build(
     recipe: BuildRecipe,
     ctx: BuildContext,
     states: Mapping[str, SampleState],
@@ -88,7 +88,10 @@ def about(
             "fingerprint": fingerprint_of(encoder),
         },
         "bases": {source: _describe_base(base) for source, base in ctx.bases.items()},
-        "separation": [row.model_dump(mode="json") for row in separation(kept_samples, as_shown)],
+        "separation": [
+            row.model_dump(mode="json")
+            for row in measure_separation(kept_samples, evidence_as_shown)
+        ],
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": ctx.judge.id,
         "gates": list(specs),
@@ -115,7 +118,7 @@ def about(
     }
 
 
-def as_shown(sample: Sample) -> tuple[str, ...]:
+def evidence_as_shown(sample: Sample) -> tuple[str, ...]:
     """Ids of all evidence of a sample, in the order in which a system sees it."""
     shown_context = context(sample, scenario(f"realistic(k={len(sample.negatives)})"))
     return () if shown_context is None else shown_context.evidence
@@ -206,7 +209,7 @@ def _count_methods(
     """Method -> how many verdicts it gave on gates' answers about kept samples, and how sure it was of them.
 
     ``less_sure`` are those whose outcome is right with a chance below `BELOW`, ``unmeasured`` those of which nobody
-    measured it. As in `verdicts`, only answers that every way of building needs are counted.
+    measured it. As in `gate_verdicts`, only answers that every way of building needs are counted.
     """
     counts_of_method: dict[str, dict[str, int]] = {}
     for sample, decision in decisions.items():
@@ -226,7 +229,7 @@ def _count_methods(
     return dict(sorted(counts_of_method.items()))
 
 
-def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:
+def gate_verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:
     """The verdicts of every gate on a kept sample, without evidence and with each surviving distractor.
 
     Every way of building has these: a sample is kept only when all of them are known.

@@ -80,7 +80,7 @@ class Drift(Record):
     draws: int
 
 
-def drift(
+def compare_topics(
     topics: Sequence[str], is_kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0
 ) -> Drift:
     """Compare the topics of a pool with those of the samples kept from it.
@@ -181,7 +181,7 @@ def representatives(
 
 
 @cache
-def instruction() -> str:
+def naming_prompt() -> str:
     """The prompt that asks for a name."""
     return files("demur.curation").joinpath("prompts", NAMING).read_text(encoding="utf-8").strip()
 
@@ -205,7 +205,7 @@ def read_name(reply: str) -> TopicName | None:
     return None
 
 
-def named(topics: Sequence[str], names: Mapping[str, TopicName]) -> list[str]:
+def rename_topics(topics: Sequence[str], names: Mapping[str, TopicName]) -> list[str]:
     """Rename topics; equal names are numbered, a topic without a name keeps its words."""
     called: dict[str, str] = {}
     uses: Counter[str] = Counter()
@@ -260,7 +260,7 @@ TRIES = 2
 """Replies of a model that are tried for one name; then the topic keeps its words."""
 
 
-async def drifts(
+async def compare_all_topics(
     recipe: BuildRecipe,
     samples: Sequence[Sample],
     is_kept: Sequence[bool],
@@ -282,7 +282,9 @@ async def drifts(
     comparisons: list[Drift] = []
     if any(s.topic for s in samples):
         comparisons.append(
-            drift([s.topic or "(none)" for s in samples], is_kept, by="source", seed=recipe.seed)
+            compare_topics(
+                [s.topic or "(none)" for s in samples], is_kept, by="source", seed=recipe.seed
+            )
         )
     if recipe.topics == "none":
         return comparisons
@@ -291,11 +293,11 @@ async def drifts(
     topics = await asyncio.to_thread(bertopics, questions, vectors, seed=recipe.seed)
     origin = recipe.topics
     if namer is None:
-        return [*comparisons, drift(topics, is_kept, by=origin, seed=recipe.seed)]
+        return [*comparisons, compare_topics(topics, is_kept, by=origin, seed=recipe.seed)]
     names = await name_topics(samples, topics, vectors, namer)
     kinds = {topic: name for topic, name in names.items() if name is not None}
-    called = named(topics, kinds)
-    question_drift = drift(called, is_kept, by=origin, seed=recipe.seed)
+    called = rename_topics(topics, kinds)
+    question_drift = compare_topics(called, is_kept, by=origin, seed=recipe.seed)
     about = {
         new: kinds[old].description for old, new in zip(topics, called, strict=True) if old in kinds
     }
@@ -326,7 +328,7 @@ async def name_topics(
     questions = [s.question for s in samples]
 
     async def name_topic(topic: str, places: Sequence[int]) -> tuple[str, TopicName | None]:
-        parts: list[str | ImageRef] = [f"{instruction()}\n\n"]
+        parts: list[str | ImageRef] = [f"{naming_prompt()}\n\n"]
         for number, at in enumerate(places, 1):
             parts.append(f"{number}. {questions[at]}\n")
             if namer.layout.images != "none":

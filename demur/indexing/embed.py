@@ -3,7 +3,7 @@
     items -> [threads: read, decode, resize] -> encoder -> vectors.npy + ids.jsonl + errors.jsonl, shard by shard
 
 The folder is that of `demur.indexing.vectors`. While it is written, a file ``lock`` stands in it; a process that
-crashed or was killed leaves it there, and the next run knows (`crashed`). Memory holds one shard and the images that
+crashed or was killed leaves it there, and the next run knows (`has_crashed`). Memory holds one shard and the images that
 are being decoded.
 """
 
@@ -32,7 +32,7 @@ from demur.core.system import release_memory
 from demur.core.uris import read_image
 from demur.corpora.formats.scratch import Seen
 from demur.indexing.encoders import Preparing, Role, fingerprint_of
-from demur.indexing.vectors import FORMAT, Embedded, MadeShard, ShardWriter, lines
+from demur.indexing.vectors import FORMAT, Embedded, MadeShard, ShardWriter, join_lines
 
 if TYPE_CHECKING:
     from demur.indexing.encoders import Encoder
@@ -176,8 +176,8 @@ class Embedder:
             len(digests),
             len(errors),
             vectors.getvalue(),
-            lines(ids),
-            lines(errors),
+            join_lines(ids),
+            join_lines(errors),
         )
 
     def _embedded(
@@ -367,7 +367,7 @@ def make_shard(
     return shard
 
 
-def crashed(out: Path) -> bool:
+def has_crashed(out: Path) -> bool:
     """Whether the process that last wrote the folder crashed or was killed.
 
     Errors, Ctrl-C and ``sys.exit`` do not count. A process that is writing at this moment looks the same.

@@ -91,7 +91,7 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
     return scores
 
 
-def best(scores: Floats, rows: Rows, k: int) -> Neighbours:
+def take_best(scores: Floats, rows: Rows, k: int) -> Neighbours:
     """The first k of each line by (score descending, row ascending); empty places (row -1) come last."""
     order = np.lexsort((rows.view(np.uint64), -scores), axis=-1)[
         :, :k
@@ -100,7 +100,7 @@ def best(scores: Floats, rows: Rows, k: int) -> Neighbours:
     return Neighbours(scores[lines, order], rows[lines, order])
 
 
-def padded(neighbours: Neighbours, k: int) -> Neighbours:
+def pad_to(neighbours: Neighbours, k: int) -> Neighbours:
     """The same with k columns, the missing ones empty."""
     if (missing := k - neighbours.rows.shape[1]) <= 0:
         return neighbours
@@ -110,21 +110,21 @@ def padded(neighbours: Neighbours, k: int) -> Neighbours:
     )
 
 
-def stacked(parts: Sequence[Neighbours]) -> Neighbours:
+def stack_batches(parts: Sequence[Neighbours]) -> Neighbours:
     """The neighbours of several batches of queries as those of one."""
     return Neighbours(
         np.concatenate([p.scores for p in parts]), np.concatenate([p.rows for p in parts])
     )
 
 
-def merge(parts: Sequence[Neighbours], k: int) -> Neighbours:
+def merge_shards(parts: Sequence[Neighbours], k: int) -> Neighbours:
     """The first k over the results of several shards, whose rows must already be rows of the whole index."""
-    return best(
+    return take_best(
         np.concatenate([p.scores for p in parts], 1), np.concatenate([p.rows for p in parts], 1), k
     )
 
 
-def gpus() -> int:
+def count_gpus() -> int:
     """GPUs that faiss can use: 0 with faiss-cpu, and with faiss-gpu on a machine that has none."""
     import faiss
 
@@ -160,7 +160,7 @@ def _nearest(queries: Floats, vectors: Floats, k: int) -> Neighbours:
     import faiss
 
     inner = faiss.METRIC_INNER_PRODUCT
-    if k <= GPU_MOST and gpus() > 0:
+    if k <= GPU_MOST and count_gpus() > 0:
         resources = faiss.StandardGpuResources()
         return Neighbours(
             *faiss.knn_gpu(
@@ -207,7 +207,7 @@ def exact_rerank(
     def first(places: Rows, take: int) -> Neighbours:
         step = min(BLOCK, max(1, CANDIDATES // take))
         if len(places) > step:  # equal blocks: the product of a small one is slow
-            return stacked(
+            return stack_batches(
                 [first(part, take) for part in np.array_split(places, -(-len(places) // step))]
             )
         part = queries[places]
@@ -217,13 +217,13 @@ def exact_rerank(
         counts = np.add.reduce(useful, axis=1)
         rows = np.ascontiguousarray(near.rows[:, : counts.max()])
         if ordered:
-            neighbours = best(rescore(part, vectors, rows), rows, k)
+            neighbours = take_best(rescore(part, vectors, rows), rows, k)
         else:  # only queries with a tie at rank k
             neighbours = Neighbours(
                 np.ascontiguousarray(near.scores[:, :k]), np.ascontiguousarray(near.rows[:, :k])
             )
             tied = np.flatnonzero(counts > k)
-            neighbours.scores[tied], neighbours.rows[tied] = best(
+            neighbours.scores[tied], neighbours.rows[tied] = take_best(
                 rescore(part[tied], vectors, rows[tied]), rows[tied], k
             )
         if rows.shape[1] == take < n:

@@ -26,13 +26,13 @@ from demur.indexing.exact import (
     Floats,
     Neighbours,
     Rows,
-    best,
     exact_rerank,
     exact_top,
     norms_of,
-    padded,
+    pad_to,
     rescore,
-    stacked,
+    stack_batches,
+    take_best,
 )
 from demur.indexing.ivf import (
     Tuned,
@@ -115,9 +115,9 @@ class Dense:
         """
         queries = self._check_queries(queries, k)
         if self._lists is None:
-            return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
+            return pad_to(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
         with faiss_errors(self.folder):  # its lists may hold rows that do not exist
-            return padded(self._search_until_full(queries, min(k, self.count)), k)
+            return pad_to(self._search_until_full(queries, min(k, self.count)), k)
 
     def _search_until_full(self, queries: Floats, k: int) -> Neighbours:
         """The first k in the `nprobe` nearest lists of each query; in twice as many where these hold too few."""
@@ -161,7 +161,7 @@ class Dense:
         rows = self._scan_chosen_lists(
             queries, coarse, min(self.count, max(k * self.refine, k + MARGIN))
         ).rows
-        return best(rescore(queries, self.vectors, rows), rows, k)
+        return take_best(rescore(queries, self.vectors, rows), rows, k)
 
     def _scan_chosen_lists(self, queries: Floats, coarse: Neighbours, take: int) -> Neighbours:
         """What faiss finds in the given lists of each query, (Q, take)."""
@@ -267,11 +267,14 @@ class Dense:
         for query, rows in zip(queries, candidates, strict=True):
             candidate_rows = np.unique(np.asarray(rows, dtype=np.int64))[None]
             parts.append(
-                padded(
-                    best(rescore(query[None], self.vectors, candidate_rows), candidate_rows, k), k
+                pad_to(
+                    take_best(
+                        rescore(query[None], self.vectors, candidate_rows), candidate_rows, k
+                    ),
+                    k,
                 )
             )
-        return stacked(parts)
+        return stack_batches(parts)
 
     def _check_queries(self, queries: Floats, k: int) -> Floats:
         """The queries as C-contiguous float32; raises for those that cannot be searched."""

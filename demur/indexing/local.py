@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from demur.indexing.embed import Item, ShardMaker, batch_of, crashed, embed, read_ahead
+from demur.indexing.embed import Item, ShardMaker, batch_of, embed, has_crashed, read_ahead
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.ivf import build_ivf
 from demur.indexing.vectors import Embedded, MadeShard
@@ -48,7 +48,7 @@ class LocalEngine:
         make_elsewhere: ShardMaker | None = None
         about = encoder.name, fingerprint_of(encoder)
         with Worker(about, space, "passage", workers, batch_of(encoder)) as worker:
-            if (after_crash := crashed(out)) or self._crashes:
+            if (after_crash := has_crashed(out)) or self._crashes:
                 ahead = read_ahead(encoder, workers)
 
                 def make_elsewhere(runs: Sequence[tuple[int, int]]) -> Iterator[MadeShard]:

@@ -33,10 +33,10 @@ from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
 from demur.indexing.embed import Item, batch_of, embed
 from demur.indexing.encoders import Encoder, Role, fingerprint_of
-from demur.indexing.exact import Floats, Neighbours, exact_top, merge, padded, stacked
+from demur.indexing.exact import Floats, Neighbours, exact_top, merge_shards, pad_to, stack_batches
 from demur.indexing.indexes import Dense
 from demur.indexing.vectors import Embedded
-from demur.indexing.worker import Worker, portable
+from demur.indexing.worker import Worker, make_portable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,7 @@ class _Actor:
             try:
                 results.append(self._work(run))
             except DemurError as error:
-                results.append(portable(error))
+                results.append(make_portable(error))
         return pa.table(
             {"made": pa.array([pickle.dumps(result) for result in results], pa.large_binary())}
         )
@@ -116,7 +116,7 @@ class _SearchActor:
             )
             return Neighbours(neighbours.scores, neighbours.rows + run[0])
         except DemurError as error:
-            return portable(error)
+            return make_portable(error)
 
 
 # --- the driver -----------------------------------------------------------------------------------
@@ -255,11 +255,11 @@ class RayEngine:
         if entry["kind"] == "flat":
             shared = self._ray.put(queries)
             runs = _cut_evenly(int(entry["count"]), len(actors))
-            return merge(
+            return merge_shards(
                 self._ask_actors(actors, [(path, entry, shared, k, run) for run in runs]), k
             )
         blocks = [queries[first:stop] for first, stop in _cut_evenly(len(queries), len(actors))]
-        return stacked(
+        return stack_batches(
             self._ask_actors(actors, [(path, entry, block, k, None) for block in blocks])
         )
 
@@ -376,7 +376,7 @@ class _RayDense(Dense):
         queries = self._check_queries(queries, k)
         if not len(queries) or not self.count:
             return super().search(queries, k)
-        return padded(self._engine.search(self.folder, self._entry, queries, k), k)
+        return pad_to(self._engine.search(self.folder, self._entry, queries, k), k)
 
 
 class _RayLexical(BM25):

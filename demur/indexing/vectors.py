@@ -143,7 +143,7 @@ class MadeShard(NamedTuple):
     errors: bytes
 
 
-def lines(texts: list[str]) -> bytes:
+def join_lines(texts: list[str]) -> bytes:
     """Lines of a file."""
     return "".join(text + "\n" for text in texts).encode("utf-8", "backslashreplace")
 
@@ -229,7 +229,7 @@ class ShardWriter:
             head = canonical({"plan": self._plan, "shard": self.shard})
             write_atomic(
                 self._path / "shards.jsonl",
-                lines([head, *(canonical(s._asdict()) for s in self.done)]),
+                join_lines([head, *(canonical(s._asdict()) for s in self.done)]),
             )
             for file_number, handle in enumerate(self._handles):
                 handle.truncate(
@@ -256,7 +256,7 @@ class ShardWriter:
                 [*map(digest, blobs)],
             )
             with (self._path / "shards.jsonl").open("ab") as record:
-                record.write(lines([canonical(entry._asdict())]))
+                record.write(join_lines([canonical(entry._asdict())]))
                 record.flush()
                 os.fsync(record.fileno())
         self.done.append(entry)

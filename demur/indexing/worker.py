@@ -27,7 +27,7 @@ from demur.core.store import canonical
 from demur.core.untrusted import trusting
 from demur.indexing.embed import Item, input_digest, make_shard
 from demur.indexing.encoders import Encoder, Role, fingerprint_of, open_encoder
-from demur.indexing.vectors import MadeShard, lines
+from demur.indexing.vectors import MadeShard, join_lines
 
 CRASHES = 3
 """Of the process, before an item or a model is given up."""
@@ -101,7 +101,7 @@ class Worker:
     def _in_parts(self, items: Sequence[Item], crashes: int) -> MadeShard:
         if len(items) == 1 and crashes >= CRASHES:
             error = canonical({"id": items[0].id, "error": f"{_CRASHED}{crashes} times"})
-            return MadeShard(input_digest(items), 1, 1, b"", b"", lines([error]))
+            return MadeShard(input_digest(items), 1, 1, b"", b"", join_lines([error]))
         step = self._batch if len(items) > self._batch else 1
         parts = [
             self._make_shard(items[start : start + step], crashes)
@@ -176,7 +176,7 @@ def _given_up(item: str, why: str) -> StorageError:
     )
 
 
-def portable(error: Exception) -> Exception:
+def make_portable(error: Exception) -> Exception:
     """The error as it can be sent to another process."""
     if isinstance(error, DemurError):
         kinds: tuple[type[DemurError], ...] = (UsageError, StorageError, DataError, DemurError)
@@ -216,7 +216,7 @@ def serve(line: int) -> None:
                     cure="install the same everywhere",
                 )
         except Exception as error:
-            waiting.send(portable(error))
+            waiting.send(make_portable(error))
             return
         waiting.send(None)
         while True:
@@ -224,7 +224,7 @@ def serve(line: int) -> None:
             try:
                 waiting.send(make_shard(items, encoder, space, role=role, workers=workers))
             except Exception as error:
-                waiting.send(portable(error))
+                waiting.send(make_portable(error))
 
 
 def _end_with(line: int) -> None:

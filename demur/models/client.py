@@ -228,7 +228,7 @@ class ModelClient:
     def _read(self, key: bytes, stored: Kept) -> Response | None:
         """A reply from the ledger as a response; None, and it is deleted, if it does not pass today's checks."""
         try:
-            return wire.response(
+            return wire.read_response(
                 stored.raw, served_by=stored.served_by, latency_s=stored.latency_s, cached=True
             )
         except TransientError as error:
@@ -386,7 +386,7 @@ class ModelClient:
                 latency = clock() - started
                 withheld = None
                 try:
-                    answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)
+                    answer = wire.read_response(raw, served_by=slot.backend.name, latency_s=latency)
                 except ItemError as error:  # a reply without an answer was paid for too: keep it
                     withheld = error
                     answer = Response(finish_reason="no answer", usage=wire.usage_of(raw))

@@ -155,7 +155,7 @@ class StaleReplies:
 def _is_reply(text: str) -> bool:
     """Whether a raw reply is a chat completion, with an answer or withheld by the content filter."""
     try:
-        wire.response(text)
+        wire.read_response(text)
     except TransientError:
         return False
     except ItemError:
@@ -231,7 +231,7 @@ class Endpoint:
 
     async def _body(self, request: Request, adapted: frozenset[str]) -> tuple[list[bytes], int]:
         """(the body's bytes in pieces, a fingerprint of the request)."""
-        body = wire.body(request, self.wire_model, lambda _: _MARK)
+        body = wire.request_body(request, self.wire_model, lambda _: _MARK)
         if "max_completion_tokens" in adapted and "max_tokens" in body:
             body["max_completion_tokens"] = body.pop("max_tokens")
         if "stream" in adapted:
@@ -250,7 +250,7 @@ class Endpoint:
         return joined, hash((body_bytes, *(image.sha256 for image in images)))
 
     async def send(self, request: Request, timeout_s: float) -> str:
-        """One attempt; returns the raw reply, which `wire.response` checks.
+        """One attempt; returns the raw reply, which `wire.read_response` checks.
 
         Raises:
             Fault: another attempt may help.
@@ -273,7 +273,7 @@ class Endpoint:
                 )
             self._adapted |= adaptations
         try:
-            text = wire.joined(text)
+            text = wire.join_stream(text)
         except Fault:
             connection.close()
             raise

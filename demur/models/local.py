@@ -67,7 +67,7 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def precision(device: str, stored: Any) -> Any:
+def choose_precision(device: str, stored: Any) -> Any:
     """The number format for inference: 32 bits on the CPU, where half precision is slow, and half precision on a GPU.
 
     Args:
@@ -437,7 +437,7 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
         reader: Any = transformers.AutoProcessor if images else transformers.AutoTokenizer
         processor = reader.from_pretrained(where, **options)
         stored = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
-        model = kind.from_pretrained(where, dtype=precision(device, stored), **options)
+        model = kind.from_pretrained(where, dtype=choose_precision(device, stored), **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise UsageError(
             f"hf:{name} cannot be loaded: {' '.join(str(error).split())[:300]}",

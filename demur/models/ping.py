@@ -63,7 +63,7 @@ def _ping_all(models: Sequence[ModelText], lists: bool) -> list[str]:
             raise MissingExtra(f"hf:{model.name}", extra="hf", module="transformers and torch")
         elif model.kind in ("openai", "http"):
             env, key = key_of(model)
-            if why := unreachable(model.address):
+            if why := why_unreachable(model.address):
                 silent[urlsplit(model.address).netloc] = why
             elif lists:
                 notes += _warn_if_unlisted(model, env, key)
@@ -78,7 +78,7 @@ def _ping_all(models: Sequence[ModelText], lists: bool) -> list[str]:
     ]
 
 
-def unreachable(address: str) -> str:
+def why_unreachable(address: str) -> str:
     """Why the server at a base URL cannot be connected; "" if it can, or if a proxy is in between."""
     url = urlsplit(address)
     host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)

@@ -77,7 +77,7 @@ class AnyLlmBackend:
             for part in message.parts:
                 if part.type == "image":
                     urls[part.image.sha256] = (await self._images.url_of(part.image)).decode()
-        body = wire.body(request, self._model, lambda image: urls[image.sha256])
+        body = wire.request_body(request, self._model, lambda image: urls[image.sha256])
         del body["model"]
         try:
             async with asyncio.timeout(timeout_s):

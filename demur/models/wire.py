@@ -70,7 +70,9 @@ def _wire_content(message: Message, image_url: Callable[[ImageRef], str]) -> Any
     ]
 
 
-def body(request: Request, wire_model: str, image_url: Callable[[ImageRef], str]) -> dict[str, Any]:
+def request_body(
+    request: Request, wire_model: str, image_url: Callable[[ImageRef], str]
+) -> dict[str, Any]:
     """The request as a chat-completions body.
 
     The content of a message with only text is one string (every server accepts it); with images it is a list of parts
@@ -218,7 +220,7 @@ def _read_confidence(value: Any) -> float | None:
     return float(value) if not isinstance(value, bool) and 0 <= value <= 1 else None
 
 
-def response(
+def read_response(
     raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False
 ) -> Response:
     """Read a raw reply, fresh or from the ledger, with the same checks.
@@ -287,7 +289,7 @@ def response(
 _STREAM = re.compile(r"\s*(?:data|event|id|retry)?:")
 
 
-def joined(stream: str) -> str:
+def join_stream(stream: str) -> str:
     """An event stream as one raw reply, any other text as it is: some servers stream although nobody asked for it.
 
     Raises:
@@ -330,7 +332,7 @@ def joined(stream: str) -> str:
 
 
 def reply_of(answer: Response, model: str) -> str:
-    """A `Response` of a model in this process as a raw reply; `response` reads it back."""
+    """A `Response` of a model in this process as a raw reply; `read_response` reads it back."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning

@@ -70,11 +70,13 @@ def tables_for_datasets(
 
 def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [head, *rows]
-    first, *others = ["| " + " | ".join(safe(str(cell)) for cell in line) + " |" for line in lines]
+    first, *others = [
+        "| " + " | ".join(escape_markdown(str(cell)) for cell in line) + " |" for line in lines
+    ]
     return "\n".join([first, "|" + "---|" * len(head), *others])
 
 
-def safe(text: str) -> str:
+def escape_markdown(text: str) -> str:
     r"""Untrusted text, escaped for Markdown.
 
     >>> safe("a | <b>[x](javascript:y)")
@@ -101,7 +103,7 @@ def _modality_text(evidence: Sequence[Evidence]) -> str:
     return "image" if kinds == {Modality.IMAGE} else "text" if kinds else "none"
 
 
-def card(
+def render_card(
     folder: Path,
     manifest: Mapping[str, Any],
     samples: Sequence[Sample],
@@ -148,7 +150,7 @@ def card(
         _models_section(manifest),
         _retest_section(manifest),
         _topics_section(manifest),
-        "## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits)
+        "## Limits\n\n" + "\n".join(f"- {escape_markdown(str(line))}" for line in limits)
         if (limits := manifest.get("limits"))
         else "",
         "## Licences\n\n"
@@ -231,7 +233,7 @@ def _separation_section(manifest: Mapping[str, Any]) -> str:
         ]
         for row in separations
     ]
-    telling = [f"- {safe(str(row))}" for row in separations if row.telling]
+    telling = [f"- {escape_markdown(str(row))}" for row in separations if row.telling]
     return (
         "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
         "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
@@ -378,7 +380,7 @@ def _judging_section(manifest: Mapping[str, Any]) -> str:
         for method, counts in (*judged["methods"].items(), ("all", total))
     ]
     return (
-        f"## How the gates' answers were judged\n\nBy {safe(str(manifest.get('judge')))}: the answers about the samples "
+        f"## How the gates' answers were judged\n\nBy {escape_markdown(str(manifest.get('judge')))}: the answers about the samples "
         "that were kept, without evidence and with each distractor alone. It states the chance that a verdict is "
         "right, where that was measured.\n\n"
         + _markdown_table(
@@ -464,7 +466,7 @@ def _topics_section(manifest: Mapping[str, Any]) -> str:
                 for row, r in zip(rows, drift["rows"], strict=True)
             ]
         parts.append(
-            f"Topics by {safe(origin)}: the largest share changed by {drift['largest_change']:.1f} points; "
+            f"Topics by {escape_markdown(origin)}: the largest share changed by {drift['largest_change']:.1f} points; "
             f"chi-square {drift['chi_square']:.1f} at {drift['freedom']:d} degrees of freedom, permutation "
             f"p = {drift['p']:.4f}.\n\n" + _markdown_table(head, rows)
         )
@@ -482,7 +484,7 @@ def _licence_rows(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> lis
     return [[*key, n] for key, n in sorted(seen.items())]
 
 
-def citation(manifest: Mapping[str, Any]) -> str:
+def render_citation(manifest: Mapping[str, Any]) -> str:
     """A citation file (CFF 1.2.0) for this release."""
     return yaml.safe_dump(
         {

@@ -37,7 +37,7 @@ _KINDS = {
 }
 
 
-def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+def croissant_metadata(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
     """The metadata of a release."""
     name, version = manifest["name"], manifest["version"]
     authors = list(manifest.get("authors") or ()) or ["The makers of this release"]

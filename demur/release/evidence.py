@@ -143,7 +143,7 @@ class Separation(Record):
         )
 
 
-def separation(
+def measure_separation(
     samples: Iterable[Sample], evidence_order: Callable[[Sample], Sequence[str]] | None = None
 ) -> list[Separation]:
     """Every feature of every source, and of all sources together if there are several.

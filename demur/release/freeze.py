@@ -28,7 +28,7 @@ from demur.release.layout import (
     SAMPLE_TEXTS,
     VERSION,
     FunnelStep,
-    counts,
+    count_all,
     documents_of,
     features_of,
     image_name,
@@ -97,8 +97,8 @@ def freeze(
         StorageError: the folder cannot be written.
     """
     from demur.core.version import __version__
-    from demur.release.card import card, citation
-    from demur.release.croissant import croissant
+    from demur.release.card import render_card, render_citation
+    from demur.release.croissant import croissant_metadata
 
     check_target(out, name, version)
     if not samples:
@@ -126,15 +126,15 @@ def freeze(
         "name": name,
         "version": version,
         "demur": __version__,
-        "counts": counts(ordered, documents),
+        "counts": count_all(ordered, documents),
         **(about or {}),
     }
     write_atomic(
-        out / "README.md", card(out, manifest, ordered, documents, funnel, drop_list, recall)
+        out / "README.md", render_card(out, manifest, ordered, documents, funnel, drop_list, recall)
     )
-    write_atomic(out / "CITATION.cff", citation(manifest))
+    write_atomic(out / "CITATION.cff", render_citation(manifest))
     files = {n: file_digest(out / n) for n in DATA_FILES}
-    write_json(out / "croissant.json", croissant(manifest, files))
+    write_json(out / "croissant.json", croissant_metadata(manifest, files))
     files["croissant.json"] = file_digest(out / "croissant.json")
     write_json(manifest_path, manifest | {"files": files, "sha256": digest(files)})
     return out

@@ -99,7 +99,7 @@ def documents_of(samples: Sequence[Sample]) -> dict[str, Evidence]:
     return dict(sorted(document_of_id.items()))
 
 
-def counts(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict[str, Any]:
+def count_all(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict[str, Any]:
     """The counts in card and manifest; `verify` derives them again from the tables."""
     n = len(samples)
     return {

@@ -16,10 +16,10 @@ from demur.core.images import image_ref
 from demur.core.records import Evidence, GateVerdict, Modality, Outcome, Sample
 from demur.core.store import Problems, digest, file_digest, read_json, read_records, why_invalid
 from demur.corpora.lineage import page_of
-from demur.release.evidence import separation
+from demur.release.evidence import measure_separation
 from demur.release.layout import (
     CARRIERS,
-    counts,
+    count_all,
     documents_of,
     evidence_licences,
     image_name,
@@ -55,7 +55,7 @@ def verify(release: Release) -> list[str]:
     faults += _fault_lines(_leak_faults(samples, image_hashes, _same_image(release)), "data")
     faults += _fault_lines(_funnel_faults(release, samples), "funnel.json")
     faults += _fault_lines(_gate_faults(release, samples), "gates.jsonl")
-    derived = counts(samples, documents)
+    derived = count_all(samples, documents)
     stated = release.manifest["counts"]
     if derived != stated:
         wrong = sorted(k for k in {*derived, *stated} if stated.get(k) != derived.get(k))
@@ -360,7 +360,7 @@ def _manifest_faults(
     elif licences and licences != evidence_licences(samples, licences):
         yield "manifest.json: evidence_licences do not follow from the tables"
     if stated := manifest.get("separation"):
-        derived_rows = [row.model_dump(mode="json") for row in separation(samples)]
+        derived_rows = [row.model_dump(mode="json") for row in measure_separation(samples)]
         if [row for row in stated if row["feature"] != "position"] != derived_rows:
             yield "manifest.json: separation does not follow from the tables"
     for drift in manifest.get("topics") or ():
@@ -419,8 +419,8 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     They are not compared if another version of demur wrote them, which may word them differently.
     """
     from demur.core.version import __version__
-    from demur.release.card import card, citation
-    from demur.release.croissant import croissant
+    from demur.release.card import render_card, render_citation
+    from demur.release.croissant import croissant_metadata
 
     manifest = {
         k: v for k, v in release.manifest.items() if k not in ("files", "sha256", "gate_rounds")
@@ -429,7 +429,7 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
         return
     try:
         derived_files = {
-            "README.md": card(
+            "README.md": render_card(
                 release.folder,
                 manifest,
                 samples,
@@ -438,10 +438,10 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
                 list(release.drops()),
                 release.recall,
             ),
-            "CITATION.cff": citation(manifest),
+            "CITATION.cff": render_citation(manifest),
         }
         files = {k: v for k, v in release.manifest["files"].items() if k != "croissant.json"}
-        if read_json(release.folder / "croissant.json") != croissant(manifest, files):
+        if read_json(release.folder / "croissant.json") != croissant_metadata(manifest, files):
             yield "croissant.json: does not follow from manifest and files"
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         yield f"manifest.json: lacks what the card says: {error}"

@@ -16,7 +16,7 @@ from strategies import examples
 
 from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
 from demur.indexing import exact, ivf
-from demur.indexing.exact import Neighbours, best, exact_top, merge, rescore, unit
+from demur.indexing.exact import Neighbours, exact_top, merge_shards, rescore, take_best, unit
 from demur.indexing.indexes import Dense
 
 DIMS = 512
@@ -125,7 +125,7 @@ def test_nothing_depends_on_the_shards(data, shards):
     for start, end in pairwise(cuts):
         found = exact_top(queries, vectors[start:end], 10, largest_norm=1.000001)
         parts.append(Neighbours(found.scores, found.rows + start))
-    merged = merge(parts, 10)
+    merged = merge_shards(parts, 10)
     assert (merged.rows == whole.rows).all()
     assert merged.scores.tobytes() == whole.scores.tobytes()
 
@@ -425,7 +425,9 @@ def test_search_of_a_subset(data, tmp_path):
     candidates = [np.array([5, 3, 3, 900]), np.array([], dtype=np.int64)]
     found = index.search_subset(queries[:2], candidates, 5)
     scores = rescore(queries[:1], vectors, np.array([[3, 5, 900]]))
-    assert found.rows[0, :3].tolist() == best(scores, np.array([[3, 5, 900]]), 3).rows[0].tolist()
+    assert (
+        found.rows[0, :3].tolist() == take_best(scores, np.array([[3, 5, 900]]), 3).rows[0].tolist()
+    )
     assert (found.rows[0, 3:] == -1).all()
     assert (found.rows[1] == -1).all()
 

@@ -18,7 +18,7 @@ from demur.core.store import Problems, digest, read_text
 from demur.core.text import list_written
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
-from demur.curation.sources.native import truth
+from demur.curation.sources.native import read_truth
 from demur.judge.base import COLUMNS
 
 USUAL = {
@@ -149,8 +149,8 @@ def _question_of_row(row: Mapping[str, Any], place: str) -> Question | None:
         return None
     if not isinstance(text, str):
         raise ValueError(f"the question is {type(text).__name__}, not text")
-    answerable = truth(cells["answerable"], "answerable")
-    if answerable is None and (no := truth(cells["unanswerable"], "unanswerable")) is not None:
+    answerable = read_truth(cells["answerable"], "answerable")
+    if answerable is None and (no := read_truth(cells["unanswerable"], "unanswerable")) is not None:
         answerable = not no
     answers, gold = (
         _texts_of_cell(cells["answers"], "answers"),

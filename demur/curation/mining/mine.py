@@ -27,7 +27,7 @@ from demur.curation.mining.queries import (
     READ,
     Unsearchable,
     blocks_of,
-    embedded,
+    embed_questions,
     hits_for,
     image_to_match,
     query_image,
@@ -218,7 +218,7 @@ def _embed_questions(
     ) -> None:
         questions = [(case.sample.question, image(case.sample)) for case in group]
         for case, query_or_fault in zip(
-            group, embedded(questions, searcher, root, modes), strict=True
+            group, embed_questions(questions, searcher, root, modes), strict=True
         ):
             if isinstance(query_or_fault, Unsearchable):
                 case.unasked = query_or_fault

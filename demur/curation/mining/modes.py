@@ -25,7 +25,7 @@ from demur.curation.mining.queries import (
     TEXT_MODES,
     Asked,
     blocks_of,
-    embedded,
+    embed_questions,
     image_to_match,
     modes_of,
     neighbours_needed,
@@ -172,7 +172,7 @@ def tune_probes(
             drawn_questions[start : start + TUNED_ON]
             for start in range(0, len(drawn_questions), TUNED_ON)
         )
-        embedded_blocks = (embedded(block, searcher, root, [mode]) for block in blocks)
+        embedded_blocks = (embed_questions(block, searcher, root, [mode]) for block in blocks)
         query_blocks = filter(
             None,
             ([query for query in block if isinstance(query, Query)] for block in embedded_blocks),
@@ -233,7 +233,7 @@ def choose_modes(
                 mode for mode in modes if mode in wanted_modes and mode in searcher.modes
             ]
             samples_of_kind = [s for s in block if bool(s.images) == (kind == "pages")]
-            queries_or_faults = embedded(
+            queries_or_faults = embed_questions(
                 [(s.question, query_image(s)) for s in samples_of_kind],
                 searcher,
                 root,

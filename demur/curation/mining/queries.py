@@ -130,7 +130,7 @@ def blocks_of(
         yield block
 
 
-def embedded(
+def embed_questions(
     questions: Sequence[Asked], searcher: Searcher, root: Path | None, modes: Iterable[str]
 ) -> list[Query | Unsearchable]:
     """Queries with vectors for these modes, or why a question cannot be searched with."""

@@ -105,8 +105,8 @@ class Tally:
             samples=self.samples,
             query=_most_common(self.query),
             context=_most_common(self.context),
-            gold=mean(self.gold, self.samples),
-            negatives=mean(self.negatives, self.samples),
+            gold=rounded_mean(self.gold, self.samples),
+            negatives=rounded_mean(self.negatives, self.samples),
             documents=self.documents,
         )
 
@@ -120,7 +120,7 @@ def _evidence_kinds(evidence: Iterable[Evidence]) -> list[str]:
     )
 
 
-def mean(total: float, n: int) -> float | None:
+def rounded_mean(total: float, n: int) -> float | None:
     """The mean to four decimals; None for n = 0."""
     return round(total / n, 4) if n else None
 

@@ -38,7 +38,7 @@ class DuplicateFinder:
         """The earlier duplicates of a sample, in their order; it is remembered, unless one has a common answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
         keys = [(question, str(len(image_hashes)), *band) for band in _hash_bands(image_hashes)]
-        this_sample = EarlierSample(sample.id, sample.source, accepted(sample))
+        this_sample = EarlierSample(sample.id, sample.source, normalised_answers(sample))
         duplicates = dict.fromkeys(
             other
             for key in keys
@@ -51,7 +51,7 @@ class DuplicateFinder:
         return list(duplicates)
 
 
-def accepted(sample: Sample) -> frozenset[str]:
+def normalised_answers(sample: Sample) -> frozenset[str]:
     """Its accepted answers, normalised."""
     return frozenset(normalise(" ".join(form)) for form in sample.answers.accepted)
 

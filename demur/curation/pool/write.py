@@ -27,8 +27,8 @@ from demur.core.version import __version__
 from demur.corpora.formats import Seen
 from demur.corpora.leaks import unfit_reason
 from demur.corpora.lineage import prefixed
-from demur.curation.pool.counts import PoolCounts, Tally, mean
-from demur.curation.pool.duplicates import DuplicateFinder, accepted
+from demur.curation.pool.counts import PoolCounts, Tally, rounded_mean
+from demur.curation.pool.duplicates import DuplicateFinder, normalised_answers
 from demur.curation.pool.images import Copied, Images, Linked
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.native import OnceEach
@@ -287,7 +287,7 @@ class _Writer:
         earlier = self.finder.find_earlier(sample, image_hashes)
         if not earlier:
             return False
-        own_answers = accepted(sample)
+        own_answers = normalised_answers(sample)
         with_same_answer = next((other for other in earlier if other.answers & own_answers), None)
         kind = "same" if with_same_answer else "conflict"
         dropped = self.drop_duplicates and kind == "same"
@@ -364,10 +364,10 @@ class _Writer:
             samples=total.samples,
             unique_questions=len(self._questions),
             unique_images=len(self._images),
-            question_words=mean(total.words, total.samples),
-            gold=mean(total.gold, total.samples),
-            negatives=mean(total.negatives, total.samples),
-            with_image_negatives=mean(total.with_image_negatives, total.with_negatives),
+            question_words=rounded_mean(total.words, total.samples),
+            gold=rounded_mean(total.gold, total.samples),
+            negatives=rounded_mean(total.negatives, total.samples),
+            with_image_negatives=rounded_mean(total.with_image_negatives, total.with_negatives),
             unanswerable=total.unanswerable,
             duplicate_pairs=len(self.duplicates_found),
             left_out=len(self.left_out),

@@ -141,7 +141,7 @@ def open_source(
             f"source {name!r} has no option {', '.join(unknown)}; it knows {', '.join(options_of(factory)) or 'none'}",
             cure=f"{near} see 'demur sources show {name}'".lstrip(),
         )
-    if folder is None and not ships(factory):
+    if folder is None and not ships_data(factory):
         raise UsageError(
             "this source needs a folder", item=name, cure="give the folder that holds its files"
         )
@@ -153,7 +153,7 @@ def open_source(
     return cast(Source, factory(folder, Problems() if problems is None else problems, **texts))
 
 
-def ships(factory: Any) -> bool:
+def ships_data(factory: Any) -> bool:
     """Whether an adapter ships with its data, so that ``folder`` may be left out."""
     from inspect import Parameter, signature
 

@@ -122,7 +122,7 @@ def pins_for(name: str, file: Path | None = None, *, published: bool = True) -> 
     return pins + card.published if card is not None and published else pins
 
 
-def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
+def find_mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
     """One line per broken pin: ``file: expected ... found ...``. Files that are not in the folder are skipped."""
     broken: list[str] = []
     for pin in pins:

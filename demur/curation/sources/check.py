@@ -17,7 +17,7 @@ from demur.corpora.leaks import unfit_reason
 from demur.corpora.lineage import document_of
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
 from demur.curation.sources import DEFECT, Source
-from demur.curation.sources.cards import Pin, mismatches
+from demur.curation.sources.cards import Pin, find_mismatches
 
 NAMED = 20
 """Ids listed for each count of samples."""
@@ -120,7 +120,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             gold_documents.setdefault(evidence.id, (document_of(evidence), sample.id))
         for evidence in sample.negatives:
             counts["negatives"][str(evidence.modality)] += 1
-        images.update(ref.sha256 for ref in pictures(sample))
+        images.update(ref.sha256 for ref in pictures_of(sample))
         if counts["ids"][sample.id]:
             findings.append(f"{sample.source_ref} ({sample.id}): two samples have this id")
         counts["ids"][sample.id] += 1
@@ -174,12 +174,12 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         documents=documents,
         images=len(images),
         defective=counted["defective"],
-        findings=tuple(by_cause(problems + findings) + mismatches(Path(source.root), pins)),
+        findings=tuple(by_cause(problems + findings) + find_mismatches(Path(source.root), pins)),
         untold=source.problems.more,
         notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
         named={trait: tuple(ids) for trait, ids in named.items()},
         not_for_a_release=counted["not_for_a_release"],
-        shown=tuple(rendered(sample) for _, _, sample in sorted(examples, reverse=True)),
+        shown=tuple(render_sample(sample) for _, _, sample in sorted(examples, reverse=True)),
     )
 
 
@@ -213,7 +213,7 @@ def _check_documents(
     return number, images
 
 
-def pictures(sample: Sample) -> Iterator[ImageRef]:
+def pictures_of(sample: Sample) -> Iterator[ImageRef]:
     """Every picture of a sample: of the question, then of its evidence."""
     yield from sample.images
     for evidence in (*sample.gold, *sample.negatives):
@@ -221,7 +221,7 @@ def pictures(sample: Sample) -> Iterator[ImageRef]:
             yield evidence.image
 
 
-def rendered(sample: Sample) -> Rendered:
+def render_sample(sample: Sample) -> Rendered:
     """A sample as text."""
 
     def line(evidence: Evidence) -> str:

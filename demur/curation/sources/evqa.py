@@ -34,12 +34,12 @@ from demur.corpora.lineage import quotation_id
 from demur.curation.sources.native import (
     FoundImage,
     NativeSource,
-    chosen,
     fields_as_attributes,
     first_there,
+    named_splits,
     one_of,
-    readable,
     text_of,
+    with_entities_decoded,
 )
 
 REQUIRED = (
@@ -82,8 +82,10 @@ class EncyclopedicVQA(NativeSource):
         types: str = "all",
     ) -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("test", "val", "train"))
-        self.types = chosen(self.name, types, ("templated", "automatic", "multi_answer", "2_hop"))
+        self.splits = named_splits(self.name, split, ("test", "val", "train"))
+        self.types = named_splits(
+            self.name, types, ("templated", "automatic", "multi_answer", "2_hop")
+        )
         self.each = one_of(self.name, "images", images, "first", "each") == "each"
 
     # --- knowledge base ---
@@ -109,7 +111,7 @@ class EncyclopedicVQA(NativeSource):
             picture=self.picture,
             optional_pictures=True,
         )
-        yield from map(readable, documents)
+        yield from map(with_entities_decoded, documents)
 
     def _pictures(self) -> dict[str, str]:
         path = self.root / "kb_images.jsonl"

@@ -51,7 +51,7 @@ from demur.curation.sources.field_map import (
 from demur.curation.sources.native import (
     FoundImage,
     NativeSource,
-    truth,
+    read_truth,
 )
 
 _ANSWERABLE = {"answerable": True, "unanswerable": False}
@@ -276,7 +276,7 @@ class Generic(NativeSource):
         label = _ANSWERABLE.get(
             _text_of_field(row, name).strip().lower(), _text_of_field(row, name)
         )
-        answerable = truth(label, name)
+        answerable = read_truth(label, name)
         if answerable is None:
             self.notes[f"rows taken for answerable, because {name} is empty"] += 1
         return answerable is not False

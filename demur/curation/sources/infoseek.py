@@ -26,10 +26,10 @@ from demur.corpora.formats import Lookup, csv_rows, first_existing, json_lines
 from demur.curation.sources.native import (
     FoundImage,
     NativeSource,
-    chosen,
     first_there,
-    readable,
+    named_splits,
     text_of,
+    with_entities_decoded,
 )
 from demur.curation.sources.passages import gold_of, paragraphs
 
@@ -51,7 +51,7 @@ class InfoSeek(NativeSource):
 
     def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("val", "train"), ("test", "human"))
+        self.splits = named_splits(self.name, split, ("val", "train"), ("test", "human"))
 
     # --- knowledge base ---
 
@@ -64,7 +64,7 @@ class InfoSeek(NativeSource):
         if self._wiki is not None:
             rows = json_lines(self._wiki, self.problems)
             articles = wiki6m.documents(rows, self.problems, self.notes, source=self.name)
-            yield from map(readable, articles)
+            yield from map(with_entities_decoded, articles)
 
     # --- questions ---
 

@@ -19,12 +19,12 @@ from demur.corpora.formats import json_lines
 from demur.curation.sources.native import (
     FoundImage,
     NativeSource,
-    chosen,
     fields_as_attributes,
     items,
+    named_splits,
     one_of,
-    readable,
     text_of,
+    with_entities_decoded,
 )
 
 
@@ -56,7 +56,7 @@ class MMDocRAG(NativeSource):
         super().__init__(folder, problems)
         number = one_of(self.name, "quotes", quotes, "15", "20")
         self.splits = [
-            f"{part}_{number}" for part in chosen(self.name, split, ("dev", "evaluation"))
+            f"{part}_{number}" for part in named_splits(self.name, split, ("dev", "evaluation"))
         ]
         self.captions = one_of(self.name, "captions", captions, "yes", "no") == "yes"
 
@@ -67,7 +67,7 @@ class MMDocRAG(NativeSource):
             for document, _ in self.make(place, id_, partial(self._quotes, row)) or ():
                 if document is not None and document.id not in seen:
                     seen.add(document.id)
-                    yield readable(document)
+                    yield with_entities_decoded(document)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; topic = domain, cluster = document."""

@@ -14,7 +14,7 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order, parquet_rows
-from demur.curation.sources.native import NativeSource, chosen, fields_as_attributes, text_of
+from demur.curation.sources.native import NativeSource, fields_as_attributes, named_splits, text_of
 
 IMAGES = tuple(f"image_{n}" for n in range(1, 8))
 
@@ -42,7 +42,7 @@ class MMMU(NativeSource):
         subjects: str = "all",
     ) -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("validation", "dev"), ("test",))
+        self.splits = named_splits(self.name, split, ("validation", "dev"), ("test",))
         self.subjects = (
             None if subjects == "all" else {part.strip() for part in subjects.split(",")}
         )

@@ -82,7 +82,7 @@ class MRAGBench(NativeSource):
             for cell in listed(row.get("gt_images")):
                 data = cell.get("bytes") if isinstance(cell, dict) else cell
                 if isinstance(data, bytes):
-                    pages.setdefault(sha256(data).hexdigest(), thing(row))
+                    pages.setdefault(sha256(data).hexdigest(), thing_id(row))
         return pages
 
     def documents(self) -> Iterator[Document]:
@@ -136,7 +136,7 @@ class MRAGBench(NativeSource):
             if picture.ref is None
         ]
         nearest = [
-            f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing(row)
+            f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing_id(row)
         ]
         if len(nearest) < len(offered):
             self.notes["retrieved pictures of the same thing as gold"] += len(offered) - len(
@@ -238,6 +238,6 @@ def picture_id(ref: ImageRef) -> str:
     return f"img-{ref.sha256[:16]}"
 
 
-def thing(row: dict[str, Any]) -> str:
+def thing_id(row: dict[str, Any]) -> str:
     """Id of the thing in a row's gold pictures: one per answer, without revealing the answer."""
     return "thing-" + digest(" ".join(str(row.get("answer") or "").casefold().split()).encode(), 12)

@@ -237,8 +237,11 @@ class NativeSource:
         if unusable := no_option(answers):
             raise DataError(unusable, cure="write an option's label or text")
         if self.escaped:
-            question, answers = unescaped(question), _readable_answers(answers)
-            gold, negatives = map(readable, gold), map(readable, negatives)
+            question, answers = decode_entities(question), _readable_answers(answers)
+            gold, negatives = (
+                map(with_entities_decoded, gold),
+                map(with_entities_decoded, negatives),
+            )
         pictures, distinct_gold, distinct_negatives = list(images), *self._distinct(gold, negatives)
         lacking = [
             f"query image {image.status}: {image.name}" for image in pictures if image.ref is None
@@ -307,7 +310,7 @@ class NativeSource:
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 
 
-def unescaped(text: str) -> str:
+def decode_entities(text: str) -> str:
     """The text with its HTML entities decoded once; an ampersand alone stays.
 
     >>> unescaped("AT&amp;T &amp;lt; x?a=1&copy=2")
@@ -319,24 +322,24 @@ def unescaped(text: str) -> str:
 U = TypeVar("U", Document, Evidence)
 
 
-def readable(item: U) -> U:
+def with_entities_decoded(item: U) -> U:
     """A document or a piece of evidence with the entities of its title and text decoded."""
     if "&" not in f"{item.title}{item.text}":
         return item
-    text = None if item.text is None else unescaped(item.text)
-    return item.model_copy(update={"title": unescaped(item.title), "text": text})
+    text = None if item.text is None else decode_entities(item.text)
+    return item.model_copy(update={"title": decode_entities(item.title), "text": text})
 
 
 def _readable_answers(answers: AnswerSpec) -> AnswerSpec:
-    accepted = tuple(tuple(map(unescaped, form)) for form in answers.accepted)
-    choices = tuple((label, unescaped(text)) for label, text in answers.choices)
-    canonical = unescaped(answers.canonical)
+    accepted = tuple(tuple(map(decode_entities, form)) for form in answers.accepted)
+    choices = tuple((label, decode_entities(text)) for label, text in answers.choices)
+    canonical = decode_entities(answers.canonical)
     return answers.model_copy(
         update={"accepted": accepted, "choices": choices, "canonical": canonical}
     )
 
 
-def chosen(
+def named_splits(
     source: str, option: str, known_splits: Sequence[str], unlabelled: Sequence[str] = ()
 ) -> list[str]:
     """The splits that an option names, separated by commas, or ``all`` for every labelled one.
@@ -393,7 +396,7 @@ _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t"})
 _FALSE = frozenset({"false", "0", "0.0", "no", "n", "f"})
 
 
-def truth(cell: Any, name: str) -> bool | None:
+def read_truth(cell: Any, name: str) -> bool | None:
     """Whether a cell says yes; None if it is empty.
 
     Args:
@@ -417,7 +420,7 @@ def items(value: Any) -> list[Any]:
     return [item for item in listed(value) if item is not None]
 
 
-def unquoted(text: str) -> str:
+def remove_quotes(text: str) -> str:
     """A text without the literal double quotes around all of it (WebQA's image questions and answers).
 
     >>> unquoted('"Are both round?"'), unquoted('"A" or "B"'), unquoted('"Is "A" red?"')

@@ -23,10 +23,10 @@ from demur.corpora.formats import Lookup, first_existing, json_lines
 from demur.curation.sources.native import (
     FoundImage,
     NativeSource,
-    chosen,
     fields_as_attributes,
-    readable,
+    named_splits,
     text_of,
+    with_entities_decoded,
 )
 from demur.curation.sources.passages import gold_of
 
@@ -52,7 +52,7 @@ class ViQuAE(NativeSource):
         self, folder: Path, problems: Problems | None = None, split: str = "validation"
     ) -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("validation", "test", "train"))
+        self.splits = named_splits(self.name, split, ("validation", "test", "train"))
         self._about: dict[str, Any] = {
             "source": self.name,
             "licence": "CC-BY-3.0",
@@ -84,7 +84,7 @@ class ViQuAE(NativeSource):
         articles = kilt.documents(
             self._articles(), self.problems, self.notes, picture=picture, **self._about
         )
-        yield from map(readable, articles)
+        yield from map(with_entities_decoded, articles)
 
     # --- questions ---
 
@@ -97,7 +97,7 @@ class ViQuAE(NativeSource):
         """Questions in the order of their files; cluster = depicted entity."""
         wanted_keys: set[str] = set()
         for _, _, (_, row) in self._rows(Problems()):
-            wanted_keys.update(_plain_title(title) for title in provenance(row))
+            wanted_keys.update(_plain_title(title) for title in provenance_titles(row))
             wanted_keys.add(f"qid:{row.get('wikidata_id')}")
 
         def entries() -> Iterator[tuple[str, Any]]:
@@ -117,7 +117,7 @@ class ViQuAE(NativeSource):
     ) -> Sample:
         answers = answer_spec(row)
         image = self._image(text_of(row, "image"))
-        titles = provenance(row)
+        titles = provenance_titles(row)
         gold_articles = [
             article for title in titles if (article := articles.get(_plain_title(title)))
         ]
@@ -130,7 +130,9 @@ class ViQuAE(NativeSource):
         gold: list[Evidence] = []
         for article in gold_articles:
             try:
-                gold += gold_of(kilt.document(article, **self._about), prose(article), answers)
+                gold += gold_of(
+                    kilt.document(article, **self._about), prose_paragraphs(article), answers
+                )
             except DataError:
                 continue
         return self.sample(
@@ -164,7 +166,7 @@ def _plain_title(title: str) -> str:
     return unicodedata.normalize("NFC", stream_safe(title.replace("_", " ").strip()))
 
 
-def prose(row: dict[str, Any]) -> list[str]:
+def prose_paragraphs(row: dict[str, Any]) -> list[str]:
     """Paragraphs of an article that are running text: no title line, headings and list items."""
     return [text for kind, text in kilt.paragraphs(row) if kind == "prose"]
 
@@ -175,7 +177,7 @@ def _answer_outputs(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for item in items if isinstance(item, dict)]
 
 
-def provenance(row: dict[str, Any]) -> list[str]:
+def provenance_titles(row: dict[str, Any]) -> list[str]:
     """Titles of the articles that KILT names; their values are lists in ViQuAE and plain text in KILT's own form."""
     titles: list[str] = []
     for output in _answer_outputs(row):

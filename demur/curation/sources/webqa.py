@@ -21,11 +21,11 @@ from demur.corpora.formats import LineIndex, Seen, first_existing, json_items
 from demur.curation.sources.native import (
     FoundImage,
     NativeSource,
-    chosen,
     items,
-    readable,
+    named_splits,
+    remove_quotes,
     text_of,
-    unquoted,
+    with_entities_decoded,
 )
 
 MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
@@ -49,7 +49,7 @@ class WebQA(NativeSource):
 
     def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("val", "train"), ("test",))
+        self.splits = named_splits(self.name, split, ("val", "train"), ("test",))
 
     def _rows(self) -> Iterator[tuple[str, str, Any]]:
         yield from json_items(self.need("WebQA_train_val.json"), self.problems)
@@ -65,7 +65,7 @@ class WebQA(NativeSource):
             )
             for document, _ in facts:
                 if document is not None and seen.add(document.id):
-                    yield readable(document)
+                    yield with_entities_decoded(document)
 
     def samples(self) -> Iterator[Sample]:
         """Questions of the chosen splits in the order of the file; topic = Qcate."""
@@ -90,14 +90,14 @@ class WebQA(NativeSource):
             raise DataError(
                 "the facts are not labelled (a test row)", cure="leave the test file out"
             )
-        forms = [unquoted(form) for form in answer_texts(row["A"], "A")]
+        forms = [remove_quotes(form) for form in answer_texts(row["A"], "A")]
         category = str(row.get("Qcate") or "")
         answers = AnswerSpec(
             accepted=tuple((form,) for form in forms if form),
             rule=f"webqa:{category}" if category else "webqa",
         )
         raw = text_of(row, "Q")
-        question = unquoted(raw)
+        question = remove_quotes(raw)
         if question != raw.strip():
             self.notes["questions with literal quotes around them"] += 1
         gold: list[Evidence] = []

