@@ -124,13 +124,13 @@ class Embedder:
             fault = _find_fault(item)
             decode = not fault and item.text is None
             waiting.append(
-                _Task(item, fault, self._pool.submit(self._decoded, item) if decode else None)
+                _Task(item, fault, self._pool.submit(self._decode, item) if decode else None)
             )
             if len(waiting) > self._ahead:
                 yield waiting.popleft()
         yield from waiting
 
-    def _decoded(self, item: Item) -> Any:
+    def _decode(self, item: Item) -> Any:
         """In a decoding thread: the image as the encoder takes it."""
         source = item.image
         if isinstance(source, Path):
@@ -161,7 +161,7 @@ class Embedder:
         while batch := list(islice(tasks, min(self._step, size - len(digests)))):
             digests += [item_digest(task.item) for task in batch]
             before = len(errors)
-            for task, row, why in self._embedded(batch):
+            for task, row, why in self._embed_batch(batch):
                 if row is None:
                     errors.append(canonical({"id": task.item.id, "error": why}))
                 else:
@@ -180,7 +180,7 @@ class Embedder:
             join_lines(errors),
         )
 
-    def _embedded(
+    def _embed_batch(
         self, batch: list[_Task]
     ) -> Iterator[tuple[_Task, NDArray[np.float32] | None, str]]:
         """Each task of a batch with its row, or with the reason why it has none."""
@@ -201,7 +201,7 @@ class Embedder:
         if texts:
             row_of_place |= zip(
                 texts,
-                self._checked(
+                self._check_rows(
                     self._encoder.texts(list(texts.values()), self._space, role=self._role),
                     len(texts),
                 ),
@@ -215,7 +215,7 @@ class Embedder:
             )
             row_of_place |= zip(
                 images,
-                self._checked(encode(list(images.values()), self._space), len(images)),
+                self._check_rows(encode(list(images.values()), self._space), len(images)),
                 strict=True,
             )
         for place, task in enumerate(batch):
@@ -229,7 +229,7 @@ class Embedder:
             else:
                 yield task, row, ""
 
-    def _checked(self, rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    def _check_rows(self, rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
         """The rows as an array, also where a user's encoder returns lists."""
         shape = (count, self._encoder.dims[self._space])
         try:

@@ -225,7 +225,7 @@ class ModelClient:
 
     # --- the ledger
 
-    def _read(self, key: bytes, stored: Kept) -> Response | None:
+    def _read_stored(self, key: bytes, stored: Kept) -> Response | None:
         """A reply from the ledger as a response; None, and it is deleted, if it does not pass today's checks."""
         try:
             return wire.read_response(
@@ -250,7 +250,7 @@ class ModelClient:
         for key in keys:
             stored = stored_of_key.get(key)
             try:
-                reply = None if stored is None else self._read(key, stored)
+                reply = None if stored is None else self._read_stored(key, stored)
             except ItemError as error:
                 reply = Response(error=str(error), cached=True)
             self.counts.cached += reply is not None
@@ -333,7 +333,7 @@ class ModelClient:
         try:
             while True:
                 stored = ledger.get(key)
-                reply = None if stored is None else self._read(key, stored)
+                reply = None if stored is None else self._read_stored(key, stored)
                 if reply is not None:
                     self.counts.joined += wait > 0
                     self.counts.cached += wait == 0

@@ -174,7 +174,7 @@ class LocalBackend:
             if not batch:
                 continue
             results = await loop.run_in_executor(
-                self._thread, self._answer, [job.request for job in batch]
+                self._thread, self._answer_batch, [job.request for job in batch]
             )
             for job, result in zip(batch, results, strict=True):
                 if job.done.done():
@@ -203,7 +203,7 @@ class LocalBackend:
 
     # --- in the thread
 
-    def _answer(self, requests: list[Request]) -> list[str | CallError]:
+    def _answer_batch(self, requests: list[Request]) -> list[str | CallError]:
         """Replies to a batch; an error in place of a reply that cannot be had."""
         try:
             return list(self._generate(requests))
@@ -227,15 +227,15 @@ class LocalBackend:
         if len(requests) == 1:
             return [failure]
         if not full:
-            return [reply for request in requests for reply in self._answer([request])]
+            return [reply for request in requests for reply in self._answer_batch([request])]
         if self._model.device.type == "cuda":
             import torch
 
             torch.cuda.empty_cache()
         half = len(requests) // 2
-        return self._answer(requests[:half]) + self._answer(requests[half:])
+        return self._answer_batch(requests[:half]) + self._answer_batch(requests[half:])
 
-    def _prompt(self, request: Request) -> tuple[str, list[Any]]:
+    def _make_prompt(self, request: Request) -> tuple[str, list[Any]]:
         """(the prompt's text, its images)."""
         images: list[Any] = []
         turns = []
@@ -249,7 +249,7 @@ class LocalBackend:
                         raise PermanentError(
                             f"{self.name} does not take images", cure="name a vision-language model"
                         )
-                    images.append(self._image(part.image))
+                    images.append(self._open_image(part.image))
                     parts.append({"type": "image"})
             prompt_text = "".join(p.get("text", "") for p in parts)
             turns.append(
@@ -267,7 +267,7 @@ class LocalBackend:
             )
         return str(text), images
 
-    def _image(self, ref: Any) -> Any:
+    def _open_image(self, ref: Any) -> Any:
         try:
             return rgb(read_image(ref, self._root), ref.uri)
         except (StorageError, DataError) as error:
@@ -277,7 +277,7 @@ class LocalBackend:
         import torch
 
         first = requests[0]
-        prompts = [self._prompt(request) for request in requests]
+        prompts = [self._make_prompt(request) for request in requests]
         texts = [text for text, _ in prompts]
         images = [group for _, group in prompts]
         inputs = (

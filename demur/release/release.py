@@ -155,11 +155,11 @@ class Release:
         """Identity of the release: the hash over the hashes of its files."""
         return str(self.manifest["sha256"])
 
-    def _table(self, name: str) -> pq.ParquetFile:
+    def _open_table(self, name: str) -> pq.ParquetFile:
         """Open a table, after checking its columns and the size that it unpacks to."""
         import pyarrow.parquet as pq
 
-        path = self._path(name)
+        path = self._path_of_table(name)
         with _table_errors(path, "not a Parquet file"):
             file = pq.ParquetFile(path)
             packed = path.stat().st_size
@@ -185,34 +185,34 @@ class Release:
             )
         return file
 
-    def _rows(
+    def _read_rows(
         self, name: str, columns: Sequence[str] | None = None, batch: int = 256
     ) -> Iterator[dict[str, Any]]:
-        file = self._table(name)
-        with _table_errors(self._path(name)):
+        file = self._open_table(name)
+        with _table_errors(self._path_of_table(name)):
             for rows in file.iter_batches(batch_size=batch, columns=columns):
                 yield from rows.to_pylist()
 
-    def _path(self, table: str) -> Path:
+    def _path_of_table(self, table: str) -> Path:
         return self.folder / "data" / f"{table}.parquet"
 
     @cached_property
     def documents(self) -> dict[str, dict[str, Any]]:
         """Document id -> its columns without image bytes."""
         columns = [name for name in schema_of("evidence").names if name != "image"]
-        return {row["id"]: row for row in self._rows("evidence", columns)}
+        return {row["id"]: row for row in self._read_rows("evidence", columns)}
 
     def column(self, table: str, name: str) -> Iterator[str]:
         """A column of text of ``samples`` or ``evidence``, in order: ``id``, ``answer`` (the form for display) ..."""
-        return (str(row[name]) for row in self._rows(table, [name]))
+        return (str(row[name]) for row in self._read_rows(table, [name]))
 
     def pictures(self) -> Iterator[Picture]:
         """Every image in both tables with its bytes, duplicates included; unchecked."""
-        for row in self._rows("samples", ["id", "images", "images_meta"], batch=16):
+        for row in self._read_rows("samples", ["id", "images", "images_meta"], batch=16):
             images, metas = row["images"] or [], row["images_meta"] or []
             for i in range(max(len(images), len(metas))):
                 yield _make_picture(row["id"], images[i : i + 1], metas[i : i + 1])
-        for row in self._rows(
+        for row in self._read_rows(
             "evidence", ["id", "image", "sha256", "width", "height", "media_type"], batch=16
         ):
             if row["image"] is not None or row["sha256"] is not None:
@@ -222,10 +222,10 @@ class Release:
     def _image_place(self) -> dict[str, tuple[str, int, int]]:
         """SHA-256 -> (table, row, position in the row)."""
         place: dict[str, tuple[str, int, int]] = {}
-        for number, row in enumerate(self._rows("samples", ["images_meta"])):
+        for number, row in enumerate(self._read_rows("samples", ["images_meta"])):
             for position, meta in enumerate(row["images_meta"] or []):
                 place.setdefault(meta["sha256"], ("samples", number, position))
-        for number, row in enumerate(self._rows("evidence", ["sha256"])):
+        for number, row in enumerate(self._read_rows("evidence", ["sha256"])):
             if row["sha256"]:
                 place.setdefault(row["sha256"], ("evidence", number, 0))
         return place
@@ -235,7 +235,7 @@ class Release:
         """Table -> first row of each of its row groups."""
         starts: dict[str, list[int]] = {}
         for name in TABLES:
-            meta, at = self._table(name).metadata, 0
+            meta, at = self._open_table(name).metadata, 0
             starts[name] = []
             for group in range(meta.num_row_groups):
                 starts[name].append(at)
@@ -255,7 +255,7 @@ class Release:
             )
         table, row, position = self._image_place[sha256]
         group = bisect_right(self._groups[table], row) - 1
-        cell = self._cells(table, group)[row - self._groups[table][group]]
+        cell = self._images_of_group(table, group)[row - self._groups[table][group]]
         value = (cell[position : position + 1] or [None])[0] if isinstance(cell, list) else cell
         data = value["bytes"] if value else None
         if data is None or digest(bytes(data)) != sha256:
@@ -266,12 +266,12 @@ class Release:
             )
         return bytes(data)
 
-    def _cells(self, table: str, group: int) -> list[Any]:
+    def _images_of_group(self, table: str, group: int) -> list[Any]:
         """The images of one row group; caches the last one, as neighbours are read next."""
         if self._cached is None or self._cached[0] != (table, group):
             column = "images" if table == "samples" else "image"
-            file = self._table(table)
-            with _table_errors(self._path(table)):
+            file = self._open_table(table)
+            with _table_errors(self._path_of_table(table)):
                 cells = file.read_row_group(group, columns=[column]).column(0).to_pylist()
             self._cached = ((table, group), cells)
         return self._cached[1]
@@ -285,9 +285,9 @@ class Release:
             ReleaseError: a row is malformed; names it.
         """
         columns = [n for n in schema_of("samples").names if n != "images"]
-        for row in self._rows("samples", columns):
+        for row in self._read_rows("samples", columns):
             try:
-                yield self._sample(row)
+                yield self._make_sample(row)
             except (ValidationError, KeyError, ValueError, TypeError, RecursionError) as error:
                 if isinstance(error, KeyError):
                     why = f"its evidence {str(error.args[0])[:80]!r} is in no table"
@@ -297,7 +297,7 @@ class Release:
                     f"not a sample: {why}", item=str(row.get("id"))[:80], cure="verify the release"
                 ) from error
 
-    def _sample(self, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, row: dict[str, Any]) -> Sample:
         def ref(meta: dict[str, Any]) -> ImageRef:
             sizes = {name: meta[name] for name in ("sha256", "width", "height", "media_type")}
             return ImageRef(uri=f"release:{meta['sha256']}", **sizes)
@@ -323,7 +323,7 @@ class Release:
         Raises:
             ReleaseError: the file is malformed.
         """
-        return self._objects("funnel.json")
+        return self._read_objects("funnel.json")
 
     @cached_property
     def steps(self) -> list[FunnelStep]:
@@ -348,7 +348,7 @@ class Release:
         Raises:
             ReleaseError: the file is malformed.
         """
-        rows = self._objects("recall.json")
+        rows = self._read_objects("recall.json")
         for row in rows:
             for key, value in row.items():
                 if key.endswith((" low", " high")) and not isinstance(value, int | float | None):
@@ -359,7 +359,7 @@ class Release:
                     )
         return rows
 
-    def _objects(self, name: str) -> list[dict[str, Any]]:
+    def _read_objects(self, name: str) -> list[dict[str, Any]]:
         rows = read_json(self.folder / name)
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise ReleaseError(

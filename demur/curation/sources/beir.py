@@ -48,7 +48,7 @@ class Beir(NativeSource):
         self.split = split
         self.answers = answers
 
-    def _corpus(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _read_corpus(self) -> Iterator[tuple[str, dict[str, Any]]]:
         path = first_existing(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need(
             "corpus.jsonl"
         )
@@ -57,13 +57,13 @@ class Beir(NativeSource):
     def documents(self) -> Iterator[Document]:
         """The corpus in the order of its file."""
         yield from beir.documents(
-            self._corpus(), self.problems, source=self.name, picture=self.picture
+            self._read_corpus(), self.problems, source=self.name, picture=self.picture
         )
 
     def samples(self) -> Iterator[Sample]:
         """Queries that are judged, in the order of their file."""
         judged: dict[str, dict[str, int]] = {}
-        for query, document, score in self._qrels():
+        for query, document, score in self._read_qrels():
             judged.setdefault(query, {})[document] = score
         gold_ids = {d for scores in judged.values() for d, score in scores.items() if score > 0}
 
@@ -74,10 +74,10 @@ class Beir(NativeSource):
                 else:
                     self.notes["queries without a judgement, which BEIR leaves out"] += 1
 
-        corpus = Lookup(((beir.row_id(row), row) for _, row in self._corpus()), gold_ids)
-        yield from self.records(judged_queries(), self._sample)
+        corpus = Lookup(((beir.row_id(row), row) for _, row in self._read_corpus()), gold_ids)
+        yield from self.records(judged_queries(), self._make_sample)
 
-    def _sample(
+    def _make_sample(
         self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup
     ) -> Sample:
         answers = pick(row, self.answers)
@@ -112,7 +112,7 @@ class Beir(NativeSource):
             split=self.split,
         )
 
-    def _qrels(self) -> Iterator[tuple[str, str, int]]:
+    def _read_qrels(self) -> Iterator[tuple[str, str, int]]:
         path = self.need(
             f"qrels/{self.split}.tsv", f"qrels/{self.split}.jsonl", f"qrels/{self.split}.txt"
         )

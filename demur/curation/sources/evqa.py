@@ -90,7 +90,7 @@ class EncyclopedicVQA(NativeSource):
 
     # --- knowledge base ---
 
-    def _pages(self) -> Iterator[tuple[str, str, Any]]:
+    def _read_pages(self) -> Iterator[tuple[str, str, Any]]:
         path = first_existing(self.root, "encyclopedic_kb_wiki.json", "encyclopedic_kb_wiki.zip")
         if path is None:
             self.problems.add(
@@ -104,7 +104,7 @@ class EncyclopedicVQA(NativeSource):
     def documents(self) -> Iterator[Document]:
         """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
         documents = evqa.documents(
-            self._pages(),
+            self._read_pages(),
             self.problems,
             self.notes,
             files=self._pictures(),
@@ -123,7 +123,7 @@ class EncyclopedicVQA(NativeSource):
 
     # --- questions ---
 
-    def _rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, str]]]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, str]]]]:
         for split in self.splits:
             path = self.need(f"{split}.csv")
             for place, row in csv_rows(path, self.problems, required=REQUIRED):
@@ -139,20 +139,22 @@ class EncyclopedicVQA(NativeSource):
                 urls.update(map(page_key, _split_parts(row["wikipedia_url"])))
                 if row["dataset_name"] == "inaturalist":
                     ids.update(image_ids(row))
-        names = self._names(ids)
-        pages = Lookup(((page_key(url), [url, row]) for _, url, row in self._pages()), urls)
+        names = self._find_file_names(ids)
+        pages = Lookup(((page_key(url), [url, row]) for _, url, row in self._read_pages()), urls)
         if pages.repeated:
             self.notes[evqa.REPEATED] += pages.repeated
-        for place, id_, (split, row) in self._rows():
+        for place, id_, (split, row) in self._read_rows():
             if row["question_type"] not in self.types:
                 self.notes[f"question type {row['question_type']!r} not asked for"] += 1
                 continue
             yield from (
-                self.make(place, id_, partial(self._of_row, place, id_, split, row, pages, names))
+                self.make(
+                    place, id_, partial(self._samples_of_row, place, id_, split, row, pages, names)
+                )
                 or ()
             )
 
-    def _of_row(
+    def _samples_of_row(
         self,
         place: str,
         id_: str,
@@ -166,12 +168,12 @@ class EncyclopedicVQA(NativeSource):
             self.notes[
                 "questions with a reference that the official scorer refuses (articles only)"
             ] += 1
-        gold, lacks = self._gold(row, pages)
+        gold, lacks = self._gold_of_hops(row, pages)
         ids = image_ids(row)
         if not ids:
             raise DataError("no image id", cure="mend the row or leave it out")
         candidates = [
-            (image_id, self._image(row["dataset_name"], image_id, names)) for image_id in ids
+            (image_id, self._find_image(row["dataset_name"], image_id, names)) for image_id in ids
         ]
 
         def sample(
@@ -212,7 +214,7 @@ class EncyclopedicVQA(NativeSource):
             self.notes["questions shown with a later image because the first cannot be read"] += 1
         return [sample(id_, image_id, [first], **further_attributes)]
 
-    def _gold(self, row: dict[str, str], pages: Lookup) -> tuple[list[Evidence], list[str]]:
+    def _gold_of_hops(self, row: dict[str, str], pages: Lookup) -> tuple[list[Evidence], list[str]]:
         """The evidence section of each hop (or the evidence text, or the whole article), and what is missing."""
         gold: list[Evidence] = []
         lacks: list[str] = []
@@ -250,7 +252,7 @@ class EncyclopedicVQA(NativeSource):
 
     # --- images ---
 
-    def _names(self, wanted_ids: set[str]) -> dict[str, str]:
+    def _find_file_names(self, wanted_ids: set[str]) -> dict[str, str]:
         """File name of each wanted iNaturalist image id."""
         names: dict[str, str] = {}
         for file in ("inat_id2name.json", "val_id2name.json", "train_id2name.json"):
@@ -264,7 +266,7 @@ class EncyclopedicVQA(NativeSource):
                         names.setdefault(str(image["id"]), str(image.get("file_name")))
         return names
 
-    def _image(self, dataset: str, image_id: str, names: dict[str, str]) -> FoundImage:
+    def _find_image(self, dataset: str, image_id: str, names: dict[str, str]) -> FoundImage:
         if dataset == "landmarks":
             below = "/".join((*image_id[:3], image_id))
             roots = [

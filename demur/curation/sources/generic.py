@@ -110,9 +110,9 @@ class Generic(NativeSource):
 
     # --- rows ---
 
-    def _rows(self, origin: Rows, problems: Problems) -> Iterator[_Row]:
+    def _read_rows(self, origin: Rows, problems: Problems) -> Iterator[_Row]:
         if origin.dataset is not None:
-            yield from self._repository(origin.dataset)
+            yield from self._read_repository(origin.dataset)
         for pattern in origin.files:
             inside(
                 self.root, pattern
@@ -125,9 +125,9 @@ class Generic(NativeSource):
             if not paths or not paths[0].is_file():
                 self.need(pattern)
             for path in paths:
-                yield from self._file(path, problems)
+                yield from self._read_file(path, problems)
 
-    def _file(self, path: Path, problems: Problems) -> Iterator[_Row]:
+    def _read_file(self, path: Path, problems: Problems) -> Iterator[_Row]:
         below = path.relative_to(self.root).as_posix()
         for place, number, value in table_rows(path, problems):
             in_cell = (
@@ -137,7 +137,7 @@ class Generic(NativeSource):
             )
             yield _Row(place, value, in_cell)
 
-    def _repository(self, repository: Repository) -> Iterator[_Row]:
+    def _read_repository(self, repository: Repository) -> Iterator[_Row]:
         local = self.root / repository.path
         path = str(local) if local.exists() else repository.path
         for _, number, value in dataset_rows(path, name=repository.name, split=repository.split):
@@ -148,7 +148,7 @@ class Generic(NativeSource):
     def documents(self) -> Iterator[Document]:
         """Documents of every part of the map, in its order."""
         if self._fits:
-            yield from self.records(self._document_rows(), self._document)
+            yield from self.records(self._document_rows(), self._make_document)
 
     @cached_property
     def _fits(self) -> bool:
@@ -165,7 +165,7 @@ class Generic(NativeSource):
         ]
         fits = True
         for used in parts:
-            for row in self._rows(used.part, Problems()):
+            for row in self._read_rows(used.part, Problems()):
                 used.saw(row.value)
                 if used.complete and used.rows >= LOOKED_AT:
                     break
@@ -181,14 +181,14 @@ class Generic(NativeSource):
 
     def _document_rows(self) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
         for part in self.map.documents:
-            for row in self._rows(part, self.problems):
+            for row in self._read_rows(part, self.problems):
                 yield row.place, _id_text(pick(row.value, part.fields.id)), (part, row)
 
-    def _document(self, place: str, id_: str, part: DocumentsPart, row: _Row) -> Document:
+    def _make_document(self, place: str, id_: str, part: DocumentsPart, row: _Row) -> Document:
         fields = part.fields
         if not id_:
             raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
-        image = self._images(row, fields.image)
+        image = self._find_images(row, fields.image)
         if image and image[0].ref is None:
             raise DataError(
                 f"picture {image[0].status}: {image[0].name}", cure="fetch it, or leave the row out"
@@ -213,7 +213,7 @@ class Generic(NativeSource):
         fields = self.map.samples.fields
         wanted_ids: set[str] = set()
         if self.map.documents:
-            for row in self._rows(self.map.samples, Problems()):
+            for row in self._read_rows(self.map.samples, Problems()):
                 named = _values_of_fields(
                     row, (*_as_names(fields.gold), *_as_names(fields.negatives))
                 )
@@ -221,10 +221,10 @@ class Generic(NativeSource):
         documents = Lookup(self._wanted_documents(wanted_ids), wanted_ids)
         rows = (
             (row.place, _id_text(pick(row.value, fields.id)), (row, documents))
-            for row in self._rows(self.map.samples, self.problems)
+            for row in self._read_rows(self.map.samples, self.problems)
         )
         gold_texts = Counter[bool]()
-        for sample in self.records(rows, self._sample):
+        for sample in self.records(rows, self._make_sample):
             gold_texts.update(_LIKE_AN_ID.fullmatch(e.text) is None for e in sample.gold if e.text)
             yield sample
         if not self.map.documents and gold_texts[False] and not gold_texts[True]:
@@ -238,11 +238,13 @@ class Generic(NativeSource):
         if wanted_ids:
             for place, id_, (part, row) in self._document_rows():
                 if id_ in wanted_ids:
-                    document = self.make(place, id_, partial(self._document, place, id_, part, row))
+                    document = self.make(
+                        place, id_, partial(self._make_document, place, id_, part, row)
+                    )
                     if document is not None:
                         yield id_, document.model_dump(mode="json")
 
-    def _sample(self, place: str, id_: str, row: _Row, documents: Lookup) -> Sample:
+    def _make_sample(self, place: str, id_: str, row: _Row, documents: Lookup) -> Sample:
         part, fields = self.map.samples, self.map.samples.fields
         lacks: list[str] = []
         missing: list[str] = []
@@ -251,13 +253,15 @@ class Generic(NativeSource):
             id_,
             row.value,
             question=_text_of_field(row, fields.question),
-            answers=self._answers(row),
+            answers=self._make_answers(row),
             images=[
-                image for name in _as_names(fields.images) for image in self._images(row, name)
+                image for name in _as_names(fields.images) for image in self._find_images(row, name)
             ],
-            answerable=self._answerable(row),
-            gold=self._evidence(row, fields.gold, Role.GOLD, documents, lacks),
-            negatives=self._evidence(row, fields.negatives, Role.DISTRACTOR, documents, missing),
+            answerable=self._is_answerable(row),
+            gold=self._gather_evidence(row, fields.gold, Role.GOLD, documents, lacks),
+            negatives=self._gather_evidence(
+                row, fields.negatives, Role.DISTRACTOR, documents, missing
+            ),
             lacks=lacks,
             missing=missing,
             split=_text_of_field(row, fields.split) or part.split,
@@ -268,7 +272,7 @@ class Generic(NativeSource):
             native=_without_bytes(row.value),
         )
 
-    def _answerable(self, row: _Row) -> bool:
+    def _is_answerable(self, row: _Row) -> bool:
         """Whether a row is answerable; yes if it does not say."""
         name = self.map.samples.fields.answerable
         if not name:
@@ -281,7 +285,7 @@ class Generic(NativeSource):
             self.notes[f"rows taken for answerable, because {name} is empty"] += 1
         return answerable is not False
 
-    def _answers(self, row: _Row) -> AnswerSpec:
+    def _make_answers(self, row: _Row) -> AnswerSpec:
         fields, answer_fields = self.map.samples.fields, self.map.samples.answers
         cell = pick(row.value, fields.answers)
         forms = accepted_forms(cell, fields.answers)
@@ -319,7 +323,7 @@ class Generic(NativeSource):
             rule=answer_fields.rule,
         )
 
-    def _evidence(
+    def _gather_evidence(
         self,
         row: _Row,
         names: str | tuple[str, ...],
@@ -373,7 +377,7 @@ class Generic(NativeSource):
 
     # --- images ---
 
-    def _images(self, row: _Row, name: str) -> list[FoundImage]:
+    def _find_images(self, row: _Row, name: str) -> list[FoundImage]:
         """Images of a field, which holds one in any form (`demur.core.uris.picture_in`), or a list of these."""
         value = literal(pick(row.value, name)) if name else None
         cells = value if isinstance(value, list) else [value]

@@ -74,14 +74,14 @@ class InfoSeek(NativeSource):
         kinds: dict[str, str] = {}
         for split in self.splits:
             self._join(split, entities, kinds)
-        articles = self._articles({qid for qid, _ in entities.values()})
+        articles = self._look_up_articles({qid for qid, _ in entities.values()})
         rows = (
             (place, id_, (split, row, entities.get(id_), kinds.get(id_), articles))
             for split in self.splits
             for place, row in json_lines(self.need(f"infoseek_{split}.jsonl"), self.problems)
             for id_ in [str(row.get("data_id") or "")]
         )
-        yield from self.records(rows, self._sample)
+        yield from self.records(rows, self._make_sample)
 
     def _join(
         self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]
@@ -112,7 +112,7 @@ class InfoSeek(NativeSource):
                     str(row.get("question_type") or "").lower()
                 )
 
-    def _articles(self, wanted_ids: set[str]) -> Lookup:
+    def _look_up_articles(self, wanted_ids: set[str]) -> Lookup:
         if self._wiki is None:
             self.problems.add(
                 "Wiki6M_ver_1_0.jsonl.gz",
@@ -122,7 +122,7 @@ class InfoSeek(NativeSource):
         rows = json_lines(self._wiki, self.problems)
         return Lookup(((wiki6m.entity_id(row), row) for _, row in rows), wanted_ids)
 
-    def _sample(
+    def _make_sample(
         self,
         place: str,
         data_id: str,
@@ -133,7 +133,7 @@ class InfoSeek(NativeSource):
         articles: Lookup,
     ) -> Sample:
         answers = answer_spec(row, kind)
-        image = self._image(text_of(row, "image_id"))
+        image = self._find_image(text_of(row, "image_id"))
         lacks: list[str] = []
         gold: list[Evidence] = []
         article = articles.get(entity[0]) if entity else None
@@ -193,7 +193,7 @@ class InfoSeek(NativeSource):
             for member, uri in self.members(archive).items()
         }
 
-    def _image(self, image_id: str) -> FoundImage:
+    def _find_image(self, image_id: str) -> FoundImage:
         places = (
             f"oven_images/{image_id.removeprefix('oven_')[:2]}/{image_id}",
             f"oven_images/{image_id}",

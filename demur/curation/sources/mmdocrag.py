@@ -63,8 +63,8 @@ class MMDocRAG(NativeSource):
     def documents(self) -> Iterator[Document]:
         """Every distinct quote of the chosen files; ``page`` is the document it is from."""
         seen: set[str] = set()
-        for place, id_, row in self._rows():
-            for document, _ in self.make(place, id_, partial(self._quotes, row)) or ():
+        for place, id_, row in self._read_rows():
+            for document, _ in self.make(place, id_, partial(self._read_quotes, row)) or ():
                 if document is not None and document.id not in seen:
                     seen.add(document.id)
                     yield with_entities_decoded(document)
@@ -72,15 +72,15 @@ class MMDocRAG(NativeSource):
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; topic = domain, cluster = document."""
         yield from self.records(
-            ((place, id_, (row,)) for place, id_, row in self._rows()), self._sample
+            ((place, id_, (row,)) for place, id_, row in self._read_rows()), self._make_sample
         )
 
-    def _rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for split in self.splits:
             for place, row in json_lines(self.need(f"{split}.jsonl"), self.problems):
                 yield place, f"{split}_{row.get('q_id', 'no q_id')}", row
 
-    def _sample(self, place: str, id_: str, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, place: str, id_: str, row: dict[str, Any]) -> Sample:
         if "messages" in row:
             raise DataError("a chat transcript, not a question row", cure="leave train.jsonl out")
         gold_ids = {str(quote) for quote in items(row["gold_quotes"])}
@@ -89,7 +89,7 @@ class MMDocRAG(NativeSource):
         lacks: list[str] = []
         missing: list[str] = []
         named: set[str] = set()
-        for document, statement in self._quotes(row):
+        for document, statement in self._read_quotes(row):
             quote_id = statement.partition(" ")[0]
             named.add(quote_id)
             is_gold = quote_id in gold_ids
@@ -131,7 +131,7 @@ class MMDocRAG(NativeSource):
             ),
         )
 
-    def _quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
+    def _read_quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
         """(document, quote id) of every quote in order; (None, ``quote id`` and what is wrong) for an unusable one."""
         quotes: list[tuple[Document | None, str]] = []
         name = str(row.get("doc_name") or "")
@@ -142,20 +142,22 @@ class MMDocRAG(NativeSource):
                 quotes.append((None, f"{quote_id} has no text"))
                 continue
             title = f"{name}, page {quote.get('page_id')}"
-            quotes.append((self._document(name, text, title, text=text), quote_id))
+            quotes.append((self._make_document(name, text, title, text=text), quote_id))
         for quote in items(row.get("img_quotes")):
             quote_id, path = str(quote["quote_id"]), str(quote.get("img_path") or "")
-            image = self._image(path)
+            image = self._find_image(path)
             if image.ref is None:
                 quotes.append((None, f"{quote_id} picture {image.status}: {path or 'no img_path'}"))
                 continue
             title = f"{name}, page {quote.get('page_id')}"
             if self.captions and quote.get("img_description"):
                 title = str(quote["img_description"])
-            quotes.append((self._document(name, path, title, image=image.ref), quote_id))
+            quotes.append((self._make_document(name, path, title, image=image.ref), quote_id))
         return quotes
 
-    def _document(self, name: str, content: str, title: str, **content_fields: Any) -> Document:
+    def _make_document(
+        self, name: str, content: str, title: str, **content_fields: Any
+    ) -> Document:
         id_ = f"{name}:{digest([content, title], 12)}"
         return Document(
             id=id_, title=title, page=name, source=self.name, licence=self.licence, **content_fields
@@ -166,7 +168,7 @@ class MMDocRAG(NativeSource):
         archive = self.root / "images.zip"
         return self.members(archive) if archive.is_file() else {}
 
-    def _image(self, path: str) -> FoundImage:
+    def _find_image(self, path: str) -> FoundImage:
         below = path if path.startswith("images/") else f"images/{path}"
         image = self.images.file(below)
         if image.status != "missing":

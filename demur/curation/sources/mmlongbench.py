@@ -72,7 +72,7 @@ class MMLongBenchDoc(NativeSource):
             self._numbers[document] = numbers
         return self._numbers[document]
 
-    def _page(self, document: str, number: int) -> Document | None:
+    def _find_page(self, document: str, number: int) -> Document | None:
         image = self.images.stem(f"pages/{document.removesuffix('.pdf')}/{number}")
         if image.status == "missing" and self._pdfs is not None and self._pages is not None:
             path = self._pages.page(inside(self._pdfs, document), number)
@@ -99,7 +99,7 @@ class MMLongBenchDoc(NativeSource):
         )
         for document in sorted(named):
             for number in self._all_pages(document):
-                page = self._page(document, number)
+                page = self._find_page(document, number)
                 if page is not None:
                     yield page
                 else:
@@ -115,12 +115,12 @@ class MMLongBenchDoc(NativeSource):
                 self.notes["questions that another row asks about the same document"] += 1
             seen_questions.add(key)
             sample = self.make(
-                place, f"row {number}", partial(self._sample, place, str(number), row)
+                place, f"row {number}", partial(self._make_sample, place, str(number), row)
             )
             if sample is not None:
                 yield sample
 
-    def _sample(self, place: str, number: str, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, place: str, number: str, row: dict[str, Any]) -> Sample:
         document = text_of(row, "doc_id")
         answers, answerable = answer_spec(row)
         pages = literal(row.get("evidence_pages"))
@@ -129,7 +129,7 @@ class MMLongBenchDoc(NativeSource):
         gold: list[Evidence] = []
         negatives: list[Evidence] = []
         for page in dict.fromkeys(pages) if answerable else ():
-            gold_page = self._page(document, int(page)) if int(page) > 0 else None
+            gold_page = self._find_page(document, int(page)) if int(page) > 0 else None
             if gold_page is not None:
                 gold.append(Evidence.of(gold_page, Role.GOLD, level="page"))
             elif int(page) < 1:
@@ -143,7 +143,7 @@ class MMLongBenchDoc(NativeSource):
         elif self._distractors == "document":
             named = {e.id for e in gold}
             others = (
-                self._page(document, n)
+                self._find_page(document, n)
                 for n in self._all_pages(document)
                 if n not in (pages if answerable else ())
             )

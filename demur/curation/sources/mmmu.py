@@ -49,9 +49,9 @@ class MMMU(NativeSource):
 
     def samples(self) -> Iterator[Sample]:
         """Questions by split, subject and row; topic = subject."""
-        yield from self.records(self._rows(), self._sample)
+        yield from self.records(self._read_rows(), self._make_sample)
 
-    def _rows(self) -> Iterator[tuple[str, str, tuple[str, str, str, dict[str, Any]]]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, tuple[str, str, str, dict[str, Any]]]]:
         for split in self.splits:
             files = in_numeric_order(self.root.glob(f"*/{split}-*.parquet"))
             if not files:
@@ -68,7 +68,7 @@ class MMMU(NativeSource):
                         (split, subject, f"parquet:{below}#{number}", row),
                     )
 
-    def _sample(
+    def _make_sample(
         self, place: str, id_: str, split: str, subject: str, uri: str, row: dict[str, Any]
     ) -> Sample:
         return self.sample(

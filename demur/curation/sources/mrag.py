@@ -60,7 +60,7 @@ class MRAGBench(NativeSource):
             self.need("data/test-00000-of-00001.parquet")
         return shards
 
-    def _rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
         for shard in self._shards():
             below = shard.relative_to(self.root).as_posix()
             for place, number, row in parquet_rows(shard, self.problems, batch=8):
@@ -78,7 +78,7 @@ class MRAGBench(NativeSource):
     def _things(self) -> dict[str, str]:
         """SHA-256 of every gold picture -> its page; one page per answer."""
         pages: dict[str, str] = {}
-        for _, _, (_, row) in self._rows():
+        for _, _, (_, row) in self._read_rows():
             for cell in listed(row.get("gt_images")):
                 data = cell.get("bytes") if isinstance(cell, dict) else cell
                 if isinstance(data, bytes):
@@ -91,7 +91,7 @@ class MRAGBench(NativeSource):
         Query pictures (named ``input``, or equal to a query by hash) are never part of it.
         """
         queries: set[str] = set()
-        for _, _, (uri, row) in self._rows():
+        for _, _, (uri, row) in self._read_rows():
             query = self.images.cell(row.get("image"), f"{uri}/image")
             if query.ref:
                 queries.add(query.ref.sha256)
@@ -111,25 +111,25 @@ class MRAGBench(NativeSource):
                     self.notes["corpus: repeated pictures"] += 1
                 else:
                     seen.add(picture.ref.sha256)
-                    yield self._document(picture.ref)
+                    yield self._make_document(picture.ref)
             return
-        for _, _, (uri, row) in self._rows():
+        for _, _, (uri, row) in self._read_rows():
             for field in ("gt_images", "retrieved_images"):
-                for picture in self._list(row, field, uri):
+                for picture in self._find_pictures(row, field, uri):
                     if picture.ref and picture.ref.sha256 not in seen:
                         seen.add(picture.ref.sha256)
-                        yield self._document(picture.ref)
+                        yield self._make_document(picture.ref)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their shards; topic = scenario."""
-        yield from self.records(self._rows(), self._sample)
+        yield from self.records(self._read_rows(), self._make_sample)
 
-    def _sample(self, place: str, id_: str, uri: str, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, place: str, id_: str, uri: str, row: dict[str, Any]) -> Sample:
         scenario = str(row.get("scenario") or "")
         query = self.images.cell(row.get("image"), f"{uri}/image")
         most = 1 if scenario == "Incomplete" else None
-        golds = self._list(row, "gt_images", uri)[:most]
-        offered = self._list(row, "retrieved_images", uri)[:most]
+        golds = self._find_pictures(row, "gt_images", uri)[:most]
+        offered = self._find_pictures(row, "retrieved_images", uri)[:most]
         lacks = [
             f"gold picture {picture.status}: {picture.name}"
             for picture in golds
@@ -143,10 +143,10 @@ class MRAGBench(NativeSource):
                 nearest
             )
         seen = {query.ref.sha256} if query.ref else set()
-        gold = self._fresh(
+        gold = self._without_repeats(
             golds, Role.GOLD, seen, "gold pictures equal to the query or to one another"
         )
-        negatives = self._fresh(
+        negatives = self._without_repeats(
             nearest,
             Role.DISTRACTOR,
             seen,
@@ -162,7 +162,7 @@ class MRAGBench(NativeSource):
             id_,
             row,
             question=text_of(row, "question"),
-            answers=self._answers(row, options),
+            answers=self._make_answers(row, options),
             images=[query],
             gold=gold,
             negatives=negatives,
@@ -188,7 +188,7 @@ class MRAGBench(NativeSource):
             },
         )
 
-    def _answers(self, row: dict[str, Any], options: dict[str, str]) -> AnswerSpec:
+    def _make_answers(self, row: dict[str, Any], options: dict[str, str]) -> AnswerSpec:
         answer, letter = text_of(row, "answer").strip(), str(row.get("answer_choice") or "").strip()
         if letter and options.get(letter, "").strip() != answer:
             raise DataError(
@@ -201,7 +201,7 @@ class MRAGBench(NativeSource):
             kind="choice", accepted=((answer,),), choices=tuple(options.items()), rule="mragbench"
         )
 
-    def _fresh(
+    def _without_repeats(
         self, pictures: list[FoundImage], role: Role, seen: set[str], note: str
     ) -> list[Evidence]:
         fresh = []
@@ -212,16 +212,16 @@ class MRAGBench(NativeSource):
                 self.notes[note] += 1
                 continue
             seen.add(picture.ref.sha256)
-            fresh.append(Evidence.of(self._document(picture.ref), role))
+            fresh.append(Evidence.of(self._make_document(picture.ref), role))
         return fresh
 
-    def _list(self, row: dict[str, Any], field: str, uri: str) -> list[FoundImage]:
+    def _find_pictures(self, row: dict[str, Any], field: str, uri: str) -> list[FoundImage]:
         return [
             self.images.cell(cell, f"{uri}/{field}/{i}")
             for i, cell in enumerate(listed(row.get(field)))
         ]
 
-    def _document(self, ref: ImageRef) -> Document:
+    def _make_document(self, ref: ImageRef) -> Document:
         page = self._things.get(ref.sha256, "")
         return Document(
             id=picture_id(ref),

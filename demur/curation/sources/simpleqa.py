@@ -30,11 +30,11 @@ class SimpleQA(NativeSource):
         path = self.need("simple_qa_test_set.csv")
         for place, row in csv_rows(path, self.problems, required=("metadata", "problem", "answer")):
             number = place.rpartition(":")[2]
-            sample = self.make(place, number, partial(self._sample, place, number, row))
+            sample = self.make(place, number, partial(self._make_sample, place, number, row))
             if sample is not None:
                 yield sample
 
-    def _sample(self, place: str, number: str, row: dict[str, str]) -> Sample:
+    def _make_sample(self, place: str, number: str, row: dict[str, str]) -> Sample:
         metadata = literal(row["metadata"])
         fields = metadata if isinstance(metadata, dict) else {}
         return self.sample(

@@ -61,7 +61,7 @@ class ViQuAE(NativeSource):
 
     # --- knowledge base ---
 
-    def _articles(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _read_articles(self) -> Iterator[tuple[str, dict[str, Any]]]:
         parts = [first_existing(self.root, f"{part}.jsonl", f"{part}.jsonl.gz") for part in PARTS]
         for part, path in zip(PARTS, parts, strict=True):
             if path is None:
@@ -76,19 +76,21 @@ class ViQuAE(NativeSource):
         """One document per article: its prose, and its picture if that is among the images."""
 
         def picture(place: str, name: str) -> ImageRef | None:
-            image = self._image(name)
+            image = self._find_image(name)
             if image.ref is None:
                 self.notes[f"knowledge base: pictures {image.status}"] += 1
             return image.ref
 
         articles = kilt.documents(
-            self._articles(), self.problems, self.notes, picture=picture, **self._about
+            self._read_articles(), self.problems, self.notes, picture=picture, **self._about
         )
         yield from map(with_entities_decoded, articles)
 
     # --- questions ---
 
-    def _rows(self, problems: Problems) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
+    def _read_rows(
+        self, problems: Problems
+    ) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
         for split in self.splits:
             for place, row in json_lines(self.need(f"{split}.jsonl"), problems):
                 yield place, str(row.get("id", "")), (split, row)
@@ -96,27 +98,28 @@ class ViQuAE(NativeSource):
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; cluster = depicted entity."""
         wanted_keys: set[str] = set()
-        for _, _, (_, row) in self._rows(Problems()):
+        for _, _, (_, row) in self._read_rows(Problems()):
             wanted_keys.update(_plain_title(title) for title in provenance_titles(row))
             wanted_keys.add(f"qid:{row.get('wikidata_id')}")
 
         def entries() -> Iterator[tuple[str, Any]]:
-            for _, row in self._articles():
+            for _, row in self._read_articles():
                 yield _plain_title(str(row.get("wikipedia_title"))), row
                 if qid := kilt.entity_id(row):
                     yield f"qid:{qid}", row
 
         articles = Lookup(entries(), wanted_keys)
         rows = (
-            (place, id_, (*values, articles)) for place, id_, values in self._rows(self.problems)
+            (place, id_, (*values, articles))
+            for place, id_, values in self._read_rows(self.problems)
         )
-        yield from self.records(rows, self._sample)
+        yield from self.records(rows, self._make_sample)
 
-    def _sample(
+    def _make_sample(
         self, place: str, id_: str, split: str, row: dict[str, Any], articles: Lookup
     ) -> Sample:
         answers = answer_spec(row)
-        image = self._image(text_of(row, "image"))
+        image = self._find_image(text_of(row, "image"))
         titles = provenance_titles(row)
         gold_articles = [
             article for title in titles if (article := articles.get(_plain_title(title)))
@@ -155,7 +158,7 @@ class ViQuAE(NativeSource):
     def _files(self) -> kilt.CommonsFiles:
         return kilt.CommonsFiles(self.root / "images")
 
-    def _image(self, name: str) -> FoundImage:
+    def _find_image(self, name: str) -> FoundImage:
         try:
             return self.images.file(f"images/{self._files.find(name) or name}")
         except DataError:  # it leads out of the folder

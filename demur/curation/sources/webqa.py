@@ -51,17 +51,17 @@ class WebQA(NativeSource):
         super().__init__(folder, problems)
         self.splits = named_splits(self.name, split, ("val", "train"), ("test",))
 
-    def _rows(self) -> Iterator[tuple[str, str, Any]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, Any]]:
         yield from json_items(self.need("WebQA_train_val.json"), self.problems)
 
     def documents(self) -> Iterator[Document]:
         """Every distinct snippet and captioned picture of all splits, in the order met."""
         seen = Seen()
-        for place, guid, row in self._rows():
+        for place, guid, row in self._read_rows():
             if not isinstance(row, dict):  # samples() notes it
                 continue
             facts: list[tuple[Document | None, str]] = (
-                self.make(place, guid, partial(list, self._facts(row))) or []
+                self.make(place, guid, partial(list, self._read_facts(row))) or []
             )
             for document, _ in facts:
                 if document is not None and seen.add(document.id):
@@ -71,7 +71,7 @@ class WebQA(NativeSource):
         """Questions of the chosen splits in the order of the file; topic = Qcate."""
 
         def rows_of_splits() -> Iterator[tuple[str, str, tuple[Any]]]:
-            for place, guid, row in self._rows():
+            for place, guid, row in self._read_rows():
                 if not isinstance(row, dict):
                     self.problems.add(
                         f"{place} ({guid})", f"expected an object, got {type(row).__name__}"
@@ -83,9 +83,9 @@ class WebQA(NativeSource):
                         f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val"
                     )
 
-        yield from self.records(rows_of_splits(), self._sample)
+        yield from self.records(rows_of_splits(), self._make_sample)
 
-    def _sample(self, place: str, guid: str, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, place: str, guid: str, row: dict[str, Any]) -> Sample:
         if "txt_Facts" in row or "img_Facts" in row:
             raise DataError(
                 "the facts are not labelled (a test row)", cure="leave the test file out"
@@ -104,7 +104,7 @@ class WebQA(NativeSource):
         others: list[Evidence] = []
         lacks: list[str] = []
         missing: list[str] = []
-        for document, role_or_fault in self._facts(row):
+        for document, role_or_fault in self._read_facts(row):
             is_gold = role_or_fault.startswith("gold")
             if document is None:
                 (lacks if is_gold else missing).append(role_or_fault)
@@ -137,7 +137,7 @@ class WebQA(NativeSource):
             },
         )
 
-    def _facts(self, row: dict[str, Any]) -> Iterator[tuple[Document | None, str]]:
+    def _read_facts(self, row: dict[str, Any]) -> Iterator[tuple[Document | None, str]]:
         """(document, role) of every fact; (None, what is wrong) for an unusable one."""
         for kind, role in (("pos", "gold"), ("neg", "negative")):
             for fact in items(row.get(f"txt_{kind}Facts")):
@@ -157,7 +157,7 @@ class WebQA(NativeSource):
                     yield None, f"{role} snippet without text: {fact.get('snippet_id')}"
         for kind, role in (("pos", "gold"), ("neg", "negative")):
             for fact in items(row.get(f"img_{kind}Facts")):
-                image = self._image(fact.get("image_id"))
+                image = self._find_image(fact.get("image_id"))
                 if image.ref is not None:
                     title = str(fact.get("caption") or fact.get("title") or "")
                     about = {
@@ -180,7 +180,7 @@ class WebQA(NativeSource):
             return None
         return LineIndex(path, path.with_suffix(".lineidx"))
 
-    def _image(self, image_id: Any) -> FoundImage:
+    def _find_image(self, image_id: Any) -> FoundImage:
         name = str(image_id)
         if self._store is None:
             return FoundImage(name, None, "missing")
