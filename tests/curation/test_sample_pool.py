@@ -296,14 +296,14 @@ from pathlib import Path
 from demur.curation.pool import write as pool
 from demur.curation.sample_pool import sample_sources
 from demur.curation.recipe import SourceSpec
-write, lines = pool._line, []
+write, lines = pool._json_line, []
 def stays(record):
     lines.append(record)
     if len(lines) == 3:
         print("in the middle", flush=True)
         time.sleep(3600)
     return write(record)
-pool._line = stays
+pool._json_line = stays
 sample_sources([SourceSpec(name="generic", path=sys.argv[1])], Path(sys.argv[2]), seed=0)
 """
 
