@@ -79,7 +79,7 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> st
 def escape_markdown(text: str) -> str:
     r"""Untrusted text, escaped for Markdown.
 
-    >>> safe("a | <b>[x](javascript:y)")
+    >>> escape_markdown("a | <b>[x](javascript:y)")
     'a \\| &lt;b>[x]\\(javascript:y)'
     """
     line = (

@@ -313,7 +313,7 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 def decode_entities(text: str) -> str:
     """The text with its HTML entities decoded once; an ampersand alone stays.
 
-    >>> unescaped("AT&amp;T &amp;lt; x?a=1&copy=2")
+    >>> decode_entities("AT&amp;T &amp;lt; x?a=1&copy=2")
     'AT&T &lt; x?a=1&copy=2'
     """
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
@@ -423,7 +423,7 @@ def items(value: Any) -> list[Any]:
 def remove_quotes(text: str) -> str:
     """A text without the literal double quotes around all of it (WebQA's image questions and answers).
 
-    >>> unquoted('"Are both round?"'), unquoted('"A" or "B"'), unquoted('"Is "A" red?"')
+    >>> remove_quotes('"Are both round?"'), remove_quotes('"A" or "B"'), remove_quotes('"Is "A" red?"')
     ('Are both round?', '"A" or "B"', 'Is "A" red?')
     """
     stripped = text.strip()
