@@ -319,7 +319,7 @@ async def measure_attempt(
             backend = model._fleet.slots[0].backend
 
             async def attempt(n: int) -> object:
-                return wire.response(await backend.send(requests[n], 120.0)).text
+                return wire.read_response(await backend.send(requests[n], 120.0)).text
 
             await run_calls(attempt, count, concurrency * 2, concurrency)
             before, began = cpu(), time.perf_counter()

@@ -40,7 +40,7 @@ from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, last_answers
 from demur.curation.gates.scheduler import MAX_IN_FLIGHT, ask_states
-from demur.curation.rebuild import _linked
+from demur.curation.rebuild import _link_or_copy
 from demur.curation.recipe import BuildRecipe, parse_recipe
 from demur.curation.sample_pool import sample_sources
 from demur.models.prices import prompt_tokens
@@ -386,14 +386,17 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
     full = curate(plan, root / "exhaustive", exhaustive=True)
     if not (root / "lazy" / "index").exists():
         shutil.copytree(
-            root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_linked
+            root / "exhaustive" / "index", root / "lazy" / "index", copy_function=_link_or_copy
         )
     lazy = curate(plan, root / "lazy")
     build = root / "exhaustive" / "build"
     stories = list(read_records(build / "decisions.jsonl", DecisionLine, Problems()))
     told = last_answers(build / "journal.jsonl")
     pool = sample_sources(plan.sources, root / "pool", seed=plan.seed)
-    samples, documents = {s.id: s for s in pool.samples}, {d.id: d for d in pool.whole.documents()}
+    samples, documents = (
+        {s.id: s for s in pool.samples},
+        {d.id: d for d in pool.full_pool.documents()},
+    )
     truth: dict[str, dict[GateQuery, Label]] = {}
     model = ModelSystem(
         "openai/bench", SystemContext(read_image=lambda ref: b"", options={"max_tokens": 64})
@@ -421,14 +424,19 @@ def atlas(plan: BuildRecipe, root: Path) -> tuple[Pool, bool, dict[str, int]]:
         lambda i, p: sizes[i, p.stage, p.distractor],
         sum(map(len, truth.values())),
     )
-    asked_now = {"exhaustive": sum(full.asked.values()), "lazy": sum(lazy.asked.values())}
+    asked_now = {
+        "exhaustive": sum(full.questions_to_gate.values()),
+        "lazy": sum(lazy.questions_to_gate.values()),
+    }
     return found, full.release.sha256 == lazy.release.sha256, asked_now
 
 
 def plans(per_topic: int, own: float, root: Path, actual: int) -> dict[str, dict]:
     """What --plan said would be asked, before anything was and with a pilot, beside what was."""
     pilot = recipe(max(1, per_topic // 4), own)
-    shutil.copytree(root / "exhaustive" / "index", root / "pilot" / "index", copy_function=_linked)
+    shutil.copytree(
+        root / "exhaustive" / "index", root / "pilot" / "index", copy_function=_link_or_copy
+    )
     curate(pilot, root / "pilot")
     print(f"Atlas, planned and asked ({actual:,} calls):")
     found = {}

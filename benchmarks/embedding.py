@@ -206,7 +206,7 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
 
     from demur.indexing.encoders import minilm
     from demur.indexing.encoders.offline import OfflineEncoder
-    from demur.indexing.encoders.weights import pinned
+    from demur.indexing.encoders.weights import read_pinned
 
     texts = passages()[::every]
     quick, exact = OfflineEncoder(), OfflineEncoder("?precision=float32&threads=1")
@@ -216,7 +216,7 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
         1  # its own threads wait by spinning, which is unfair on shared cores
     )
     shipped = onnxruntime.InferenceSession(
-        pinned(minilm.WEIGHTS, "a benchmark"), options, providers=["CPUExecutionProvider"]
+        read_pinned(minilm.WEIGHTS, "a benchmark"), options, providers=["CPUExecutionProvider"]
     )
 
     def as_shipped() -> None:

@@ -64,11 +64,13 @@ def costs_of(
         raise UsageError("a label is missing", cure="give every label of the sample")
 
     def calls(stage: Stage, distractor: str = "") -> int:
-        return sum(label is not Label.SKIPPED for label in state.of(stage, distractor).values())
+        return sum(
+            label is not Label.SKIPPED for label in state.labels_of(stage, distractor).values()
+        )
 
     everything = sum(v is not Label.SKIPPED for v in truth.values())
     staged = least = calls(Stage.PARAMETRIC)
-    if Label.CORRECT in state.of(Stage.PARAMETRIC).values():
+    if Label.CORRECT in state.labels_of(Stage.PARAMETRIC).values():
         return Costs(everything, staged, 1)
     if not state.passed(Stage.PARAMETRIC):
         return Costs(everything, staged, least)
@@ -77,7 +79,9 @@ def costs_of(
         return Costs(everything, staged, least + calls(Stage.SOLVABLE))
     least += 1
     staged += sum(calls(Stage.DISTRACTOR, d) for d in distractors)
-    lost = [d for d in distractors if Label.CORRECT in state.of(Stage.DISTRACTOR, d).values()]
+    lost = [
+        d for d in distractors if Label.CORRECT in state.labels_of(Stage.DISTRACTOR, d).values()
+    ]
     if decision.stage in ("distractors", MINING):
         candidates = sum(calls(Stage.DISTRACTOR, d) > 0 for d in distractors)
         return Costs(everything, staged, least + max(0, candidates - rules.k_min + 1))

@@ -43,7 +43,7 @@ from mining import make
 
 from demur.indexing import ivf
 from demur.indexing.choose import choose
-from demur.indexing.exact import Found, exact_top, merge, unit
+from demur.indexing.exact import Neighbours, exact_top, merge_shards, unit
 from demur.indexing.indexes import Dense
 
 NORM = 1.0001
@@ -112,7 +112,9 @@ def exactness(vectors: np.ndarray, queries: np.ndarray, folder: Path) -> dict[st
         found = [
             exact_top(queries[:256], vectors[a:b], 10, largest_norm=NORM) for a, b in pairwise(cuts)
         ]
-        one = merge([Found(f.scores, f.rows + a) for f, a in zip(found, cuts, strict=False)], 10)
+        one = merge_shards(
+            [Neighbours(f.scores, f.rows + a) for f, a in zip(found, cuts, strict=False)], 10
+        )
         rows[f"{shards} shards"] = {
             "ids": float((one.rows == whole.rows[:256]).mean()),
             "bits": float((one.scores == whole.scores[:256]).mean()),

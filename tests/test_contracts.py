@@ -284,9 +284,9 @@ async def test_a_part_that_breaks_its_contract_is_told(tmp_path):
         kind, count = "backwards", 3
 
         def search(self, queries, k):
-            from demur.indexing.exact import Found
+            from demur.indexing.exact import Neighbours
 
-            return Found(np.arange(k, dtype=np.float32)[None], np.arange(k)[None])
+            return Neighbours(np.arange(k, dtype=np.float32)[None], np.arange(k)[None])
 
     with pytest.raises(AssertionError, match="best first"):
         check_index(Backwards(), ["x"])

@@ -134,7 +134,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
                 "sha256": release.sha256,
                 "counts": release.manifest["counts"],
                 "stage_one": stage_one,
-                "asked": built.asked,
+                "asked": built.questions_to_gate,
                 "held": built.held,
                 "verdicts_used": built.used,
                 "reused": built.reused,
@@ -158,7 +158,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         )
     )
     questions_asked = (
-        ", ".join(f"{name} {n:,}" for name, n in sorted(built.asked.items()))
+        ", ".join(f"{name} {n:,}" for name, n in sorted(built.questions_to_gate.items()))
         or "nobody: every verdict was there"
     )
     reused = (

@@ -35,9 +35,9 @@ from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
 from demur.curation.gates.scheduler import at_once
 from demur.curation.knowledge_bases import index_bases
-from demur.curation.provenance import about, verdicts
+from demur.curation.provenance import describe_build, gate_verdicts
 from demur.curation.recipe import BuildRecipe
-from demur.curation.topics import drifts
+from demur.curation.topics import compare_all_topics
 from demur.evaluation.runner import commonest
 from demur.models.run import run_sync
 from demur.release import FunnelStep, Release, check_target, freeze, open_sound
@@ -50,7 +50,7 @@ class Built(NamedTuple):
     release: Release
     funnel: list[FunnelStep]
     recall: list[dict[str, Any]]
-    asked: dict[str, int]
+    questions_to_gate: dict[str, int]
     """gate -> questions that this run asked it (those answered before are not asked again)."""
     used: int
     """Verdicts that the release is based on, of this run and of earlier ones."""
@@ -95,7 +95,7 @@ def curate(
 
     async def build() -> Built:
         async with open_context(recipe, out, **work) as ctx:
-            return await _build(ctx, exhaustive=exhaustive, hurry=hurry)
+            return await _run_stages(ctx, exhaustive=exhaustive, hurry=hurry)
 
     check_target(out / "release", recipe.name, recipe.version)
     with locked(out / "build" / "lock", "building there"):
@@ -104,7 +104,7 @@ def curate(
         return run_sync(build())
 
 
-async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
+async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     """Stages I, II and III, then the release."""
     recipe, pool, steps = ctx.recipe, ctx.pool, ctx.steps
     gates, order = gates_of(recipe.specs()), SuccessCounter()
@@ -132,22 +132,22 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
 
     steps.stage("quality control")
     await _stage_three(ctx, samples, mined, states, hurry=hurry)
-    decisions = {i: _certain(state.decision()) for i, state in states.items()}
+    decisions = {i: _require_decision(state.decision()) for i, state in states.items()}
     lines = (
         decision_line(samples[i], states[i], decisions[i], ctx.runner) for i in sorted(decisions)
     )
     write_records(ctx.out / "build" / DECISIONS, lines)
-    kept = _kept(recipe, samples, decisions, ctx.runner.errors)
+    kept_samples = _finish_kept_samples(recipe, samples, decisions, ctx.runner.errors)
 
     steps.stage("ask kept samples again")
-    retest = await _retest(ctx, kept, gates)
+    retest = await _ask_kept_again(ctx, kept_samples, gates)
 
     steps.stage("freeze and verify the release")
-    topics = await drifts(
+    topics = await compare_all_topics(
         recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer
     )
     facts = await asyncio.to_thread(
-        about, recipe, ctx, states, decisions, kept, choices, retest, topics
+        describe_build, recipe, ctx, states, decisions, kept_samples, choices, retest, topics
     )
     steps_taken, recall = (
         list(funnel(pool, decisions)),
@@ -157,20 +157,20 @@ async def _build(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
         ctx.out / "release",
         name=recipe.name,
         version=recipe.version,
-        samples=kept,
+        samples=kept_samples,
         read_image=ctx.read,
         drops=all_drops(mining_drops, decisions, pool.left_out),
         funnel=steps_taken,
         recall=recall,
         about=facts,
-        gates=[v for s in kept for v in verdicts(s, states[s.id], ctx.runner)],
+        gates=[v for s in kept_samples for v in gate_verdicts(s, states[s.id], ctx.runner)],
     )
     runner = ctx.runner
     return Built(
         open_sound(ctx.out / "release"),
         steps_taken,
         recall,
-        dict(runner.asked),
+        dict(runner.questions_to_gate),
         used=sum(
             label is not Label.SKIPPED
             for state in states.values()
@@ -224,8 +224,8 @@ async def _stage_three(
     """Ask whether a gate can answer with each distractor alone."""
     for id, sample in mined.items():
         states[id].distractors = [e.id for e in sample.negatives]
-        for shown in states[id].distractors:
-            _note_skipped(ctx, sample, states[id], GateQuery("", Stage.DISTRACTOR, shown))
+        for distractor in states[id].distractors:
+            _note_skipped(ctx, sample, states[id], GateQuery("", Stage.DISTRACTOR, distractor))
     await ask_gates(ctx, samples, states, frozenset(Stage), hurry=hurry)
 
 
@@ -241,56 +241,58 @@ def _note_skipped(
             state.tell(query, Label.SKIPPED)
 
 
-def _kept(
+def _finish_kept_samples(
     recipe: BuildRecipe,
     samples: Mapping[str, Sample],
     decisions: Mapping[str, Decision],
     errors: Sequence[str],
 ) -> list[Sample]:
     """The kept samples with their surviving distractors."""
-    kept = [_finished(samples[i], decision) for i, decision in decisions.items() if decision.kept]
-    if not kept:
-        why = Counter(d.why for d in decisions.values()).most_common()
-        failed = "".join(
+    kept_samples = [
+        _with_survivors(samples[i], decision) for i, decision in decisions.items() if decision.kept
+    ]
+    if not kept_samples:
+        reasons = Counter(d.why for d in decisions.values()).most_common()
+        failures = "".join(
             f"; {n:,} answers were errors: {reason}" for reason, n in commonest(errors).items()
         )
         raise UsageError(
-            f"the gates and rules drop all {len(decisions)} samples: {'; '.join(f'{w} ({n})' for w, n in why)}{failed}",
+            f"the gates and rules drop all {len(decisions)} samples: {'; '.join(f'{w} ({n})' for w, n in reasons)}{failures}",
             item=recipe.name,
             cure="mend the gates that fail, and run the same command again"
-            if failed
+            if failures
             else "lower rules.k_min, mine more distractors (retrieval.text, retrieval.visual), or change the gates",
         )
-    return kept
+    return kept_samples
 
 
-async def _retest(
-    ctx: BuildContext, kept: Sequence[Sample], gates: Sequence[GatingModel]
+async def _ask_kept_again(
+    ctx: BuildContext, kept_samples: Sequence[Sample], gates: Sequence[GatingModel]
 ) -> dict[str, dict[str, int]]:
     """Ask the gates some kept samples again, without evidence, in an independent repeat.
 
     No gate was right the first time; a sample that one gets right now was kept by luck (3 to 5 % for the paper's gates,
     Table 4).
     """
-    drawn = sorted(kept, key=lambda s: (seed_of(ctx.recipe.seed, "retest", s.id), s.id))[
+    retested = sorted(kept_samples, key=lambda s: (seed_of(ctx.recipe.seed, "retest", s.id), s.id))[
         : ctx.recipe.retest
     ]
-    found = {g.name: Counter[str]() for g in gates if Stage.PARAMETRIC in g.stages}
+    counts_of_gate = {g.name: Counter[str]() for g in gates if Stage.PARAMETRIC in g.stages}
 
-    async def one(sample: Sample, gate: str) -> None:
+    async def ask_again(sample: Sample, gate: str) -> None:
         query = GateQuery(gate, Stage.PARAMETRIC)
-        first, again = (
+        first, second = (
             await ctx.runner.label(sample, query),
             await ctx.runner.label(sample, query, RETESTED),
         )
-        if again is not Label.SKIPPED:
-            found[gate].update({"asked": 1, "same": int(again is first), again.value: 1})
+        if second is not Label.SKIPPED:
+            counts_of_gate[gate].update({"asked": 1, "same": int(second is first), second.value: 1})
 
-    await at_once([lambda s=s, g=g: one(s, g) for s in drawn for g in found])  # type: ignore[misc]
-    return {name: dict(sorted(counts.items())) for name, counts in found.items()}
+    await at_once([lambda s=s, g=g: ask_again(s, g) for s in retested for g in counts_of_gate])  # type: ignore[misc]
+    return {name: dict(sorted(counts.items())) for name, counts in counts_of_gate.items()}
 
 
-def _certain(decision: Decision | None) -> Decision:
+def _require_decision(decision: Decision | None) -> Decision:
     if decision is None:
         raise ReleaseError(
             "a sample has no decision although every gate was asked", cure="report this bug"
@@ -298,7 +300,7 @@ def _certain(decision: Decision | None) -> Decision:
     return decision
 
 
-def _finished(sample: Sample, decision: Decision) -> Sample:
+def _with_survivors(sample: Sample, decision: Decision) -> Sample:
     stay = set(decision.survivors)
     return sample.model_copy(
         update={"negatives": tuple(e for e in sample.negatives if e.id in stay)}

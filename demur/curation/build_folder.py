@@ -45,14 +45,16 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
     Raises:
         ReleaseError: the build's files are not there.
     """
-    found = next((f for f in (folder, folder.resolve().parent) if state_of(f).is_file()), None)
-    if found is None:
+    build_folder = next(
+        (f for f in (folder, folder.resolve().parent) if state_of(f).is_file()), None
+    )
+    if build_folder is None:
         raise ReleaseError(
             "the files of its build are missing",
             item=folder,
             cure="name a folder that 'demur build' wrote, or the release in it; or build it from its recipe",
         )
-    stated = read_json(state_of(found))
+    stated = read_json(state_of(build_folder))
     try:
         recipe, base, skip_bad = (
             dict(stated["recipe"]),
@@ -61,9 +63,13 @@ def recipe_of_folder(folder: Path) -> FolderRecipe:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ReleaseError(
-            f"not the recipe of a build: {error}", item=state_of(found), cure="build it again"
+            f"not the recipe of a build: {error}",
+            item=state_of(build_folder),
+            cure="build it again",
         ) from error
-    return FolderRecipe(parse_recipe(recipe, str(state_of(found))), base, skip_bad, found.resolve())
+    return FolderRecipe(
+        parse_recipe(recipe, str(state_of(build_folder))), base, skip_bad, build_folder.resolve()
+    )
 
 
 def trusted_recipe(folder: Path) -> FolderRecipe:
@@ -75,7 +81,7 @@ def trusted_recipe(folder: Path) -> FolderRecipe:
     """
     stated = recipe_of_folder(folder)
     sources = [Choice("sources", source.name, source.options) for source in stated.recipe.sources]
-    others = _choices(stated.recipe.model_dump(mode="json"), stated.base)
+    others = _find_named_parts(stated.recipe.model_dump(mode="json"), stated.base)
     check(state_of(stated.work), [*sources, *others], folder=stated.work)
     return stated
 
@@ -92,17 +98,17 @@ _NAMES: Mapping[str, Any] = {
 """Key of a recipe, wherever it stands -> what its value names."""
 
 
-def _choices(stated: Any, base: Path) -> Iterator[Choice]:
+def _find_named_parts(stated: Any, base: Path) -> Iterator[Choice]:
     """Everything in a part of a recipe that names a part, weights or a path; names of sources apart."""
     if isinstance(stated, dict):
         for key, value in stated.items():
             if key in _NAMES and isinstance(value, str):
                 yield Choice(_NAMES[key], value, stated.get("options", {}), base)
             elif key != "options":
-                yield from _choices(value, base)
+                yield from _find_named_parts(value, base)
     elif isinstance(stated, list):
         for each in stated:
-            yield from _choices(each, base)
+            yield from _find_named_parts(each, base)
 
 
 def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) -> FolderRecipe:
@@ -117,8 +123,10 @@ def recipe_at(path: Path, out: Path | None = None, *, skip_bad: bool = False) ->
         UntrustedFile: the recipe of a folder names what only the user may choose; one in a file is the user's own.
     """
     if path.is_dir():
-        made = trusted_recipe(path)
-        return made._replace(skip_bad=skip_bad or made.skip_bad, work=out or made.work)
+        recipe_and_folder = trusted_recipe(path)
+        return recipe_and_folder._replace(
+            skip_bad=skip_bad or recipe_and_folder.skip_bad, work=out or recipe_and_folder.work
+        )
     recipe, base = load_recipe(path), path.resolve().parent
     return FolderRecipe(recipe, base, skip_bad, out or Path(f"{recipe.name}-{recipe.version}"))
 
@@ -134,8 +142,11 @@ def check_same_recipe(recipe: BuildRecipe, work: Path, *, base: Path) -> None:
     if not state_of(work).is_file():
         return
     other = recipe_of_folder(work)
-    mine, theirs = _deciding(recipe, base), _deciding(other.recipe, other.base)
-    if differ := [key for key in mine if mine[key] != theirs[key]]:
+    deciding_parts, other_parts = (
+        _parts_that_decide(recipe, base),
+        _parts_that_decide(other.recipe, other.base),
+    )
+    if differ := [key for key in deciding_parts if deciding_parts[key] != other_parts[key]]:
         raise UsageError(
             f"another recipe built this folder: {', '.join(differ)} differ",
             item=work,
@@ -158,7 +169,7 @@ def state_of(work: Path) -> Path:
     return work / "build" / "recipe.json"
 
 
-def _deciding(recipe: BuildRecipe, base: Path) -> dict[str, Any]:
+def _parts_that_decide(recipe: BuildRecipe, base: Path) -> dict[str, Any]:
     """The parts of a recipe that decide the content and the name of a release."""
     stated = recipe.model_dump(
         mode="json", exclude={"monitors", "retest", "topics", "limits", "authors"}

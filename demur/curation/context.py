@@ -127,7 +127,7 @@ async def open_context(
         embed=embed,
         pool=pool.samples,
         prompts=prompts,
-        recognise=Recogniser(encoder, captioned(pool.whole.documents()), read),
+        recognise=Recogniser(encoder, captioned(pool.full_pool.documents()), read),
         ledger=folder / "calls.sqlite",
         concurrency=concurrency,
         budget=budget,
@@ -176,8 +176,11 @@ async def unready(recipe: BuildRecipe) -> list[str]:
         if s.system.startswith("model:")
     }
     open_gate = gate_opener(specs, SystemContext(read_image=read_image, prompts=Prompts()), {})
-    how = [recipe.retrieval, *(s.retrieval for s in recipe.sources if s.retrieval is not None)]
-    encoders = {name for each in how for name in (each.encoder, each.text_encoder) if name}
+    retrievals = [
+        recipe.retrieval,
+        *(s.retrieval for s in recipe.sources if s.retrieval is not None),
+    ]
+    encoders = {name for each in retrievals for name in (each.encoder, each.text_encoder) if name}
     checks: dict[str, Callable[[], Any]] = {
         **{name: partial(check_encoder_name, name) for name in sorted(encoders)},
         **{name: partial(open_gate, name, 0) for name in specs},
@@ -245,18 +248,20 @@ def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
     Raises:
         UsageError: no sample can have ``k_min`` candidates, or a retrieval mode does not exist.
     """
-    most = 0
-    for source, how in retrieval_by_source(recipe, pool).items():
-        own = (
+    most_candidates = 0
+    for source, retrieval in retrieval_by_source(recipe, pool).items():
+        own_negatives = (
             max((len(s.negatives) for s in pool.samples if s.source == source), default=0)
-            if how.adopts
+            if retrieval.adopts
             else 0
         )
-        most = max(most, (how.wanted if how.mines else 0) + own)
-        modes_of(how)  # raises for a wrong mode
-    if most < recipe.rules.k_min:
+        most_candidates = max(
+            most_candidates, (retrieval.wanted if retrieval.mines else 0) + own_negatives
+        )
+        modes_of(retrieval)  # raises for a wrong mode
+    if most_candidates < recipe.rules.k_min:
         raise UsageError(
-            f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most} candidates",
+            f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most_candidates} candidates",
             item=recipe.name,
             cure="lower rules.k_min, or raise retrieval.text, lexical and visual",
         )
@@ -276,15 +281,22 @@ async def ask_gates(
     async def ask(sample: str, query: GateQuery) -> Label:
         label = await runner.label(samples[sample], query)
         ctx.steps.count(
-            "questions to the gating models", sum(runner.asked.values()), 0, runner.so_far
+            "questions to the gating models",
+            sum(runner.questions_to_gate.values()),
+            0,
+            runner.so_far,
         )
         return label
 
-    def known(sample: str, query: GateQuery) -> Label | None:
-        return runner.known(samples[sample], query)
+    def known_label(sample: str, query: GateQuery) -> Label | None:
+        return runner.known_label(samples[sample], query)
 
     await ask_states(
-        states, ask, known=known, stages=stages, is_busy=runner.is_busy if hurry else None
+        states,
+        ask,
+        known_label=known_label,
+        stages=stages,
+        is_busy=runner.is_busy if hurry else None,
     )
 
 

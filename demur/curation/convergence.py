@@ -103,7 +103,7 @@ def weakest_first(table: Table, gates: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(gates, key=lambda g: (strength(table, g), g)))
 
 
-def answering(
+def answering_gates(
     table: Table, gates: Sequence[str], rule: Parametric = "not_correct"
 ) -> tuple[str, ...]:
     """The gates that answered something, right or wrong; with the literal rule a deflection counts too."""
@@ -121,7 +121,7 @@ def converge(
     gates: Sequence[str],
     monitors: Sequence[str],
     *,
-    whole: Callable[[Sequence[str]], Sequence[str] | None] | None = None,
+    kept_by: Callable[[Sequence[str]], Sequence[str] | None] | None = None,
     order: Sequence[str] | None = None,
     rule: Parametric = "not_correct",
     threshold: float = 0.02,
@@ -130,7 +130,7 @@ def converge(
 
     Args:
         table: every label.
-        whole: gates, as added -> the samples that the whole funnel keeps with them; None if labels are missing.
+        kept_by: gates, as added -> the samples that the whole funnel keeps with them; None if labels are missing.
         order: of adding gates; None: weakest first.
         threshold: share of the samples left, in [0, 1], below which a further gate makes no difference.
 
@@ -154,33 +154,33 @@ def converge(
     rounds: list[Round] = []
     before: int | None = None
     for i in range(len(added) + 1):
-        stays = {
+        is_kept = {
             s: unknown_without_evidence({g: row[g] for g in added[:i]}, rule)
             for s, row in table.items()
         }
-        left = [
-            s for s in table if stays[s] is not False
+        remaining = [
+            s for s in table if is_kept[s] is not False
         ]  # a sample without a verdict is not taken
-        changed = (before - len(left)) / before if before else None  # no share of nothing
-        kept = whole(added[:i]) if whole is not None and i else None
+        changed = (before - len(remaining)) / before if before else None  # no share of nothing
+        kept_samples = kept_by(added[:i]) if kept_by is not None and i else None
         last = rounds[-1].kept if rounds else None
         rounds.append(
             Round(
                 gates=added[:i],
-                size=len(left),
-                undecided=sum(stays[s] is None for s in left) if i else 0,
+                size=len(remaining),
+                undecided=sum(is_kept[s] is None for s in remaining) if i else 0,
                 changed=None if changed is None else round(changed, 6),
-                monitors={m: _rates([table[s][m] for s in left]) for m in monitors},
-                kept=None if kept is None else len(kept),
+                monitors={m: _rate_labels([table[s][m] for s in remaining]) for m in monitors},
+                kept=None if kept_samples is None else len(kept_samples),
                 kept_changed=None
-                if kept is None or not last
-                else round((len(kept) - last) / last, 6),
+                if kept_samples is None or not last
+                else round((len(kept_samples) - last) / last, 6),
             )
         )
-        before = len(left)
-    known = first_to_know(table, added)
-    counts = {g: sum(first == g for first in known.values()) for g in (*added, "")}
-    loud = answering(table, added, rule)
+        before = len(remaining)
+    first_gate = first_to_know(table, added)
+    counts = {g: sum(first == g for first in first_gate.values()) for g in (*added, "")}
+    loud = answering_gates(table, added, rule)
     silent = [i for i, gate in enumerate(added, 1) if gate not in loud]
     return Convergence(
         gates=added,
@@ -188,14 +188,16 @@ def converge(
         pool=len(table),
         rounds=tuple(rounds),
         threshold=threshold,
-        converged_after=_converged([r.changed for r in rounds], threshold, silent),
-        kept_converged_after=_converged([r.kept_changed for r in rounds], threshold, silent),
-        survival=_survival(table, loud),
+        converged_after=_find_converged_round([r.changed for r in rounds], threshold, silent),
+        kept_converged_after=_find_converged_round(
+            [r.kept_changed for r in rounds], threshold, silent
+        ),
+        survival=_measure_survival(table, loud),
         first_knew=counts,
     )
 
 
-def _rates(labels: Sequence[Label]) -> Rates:
+def _rate_labels(labels: Sequence[Label]) -> Rates:
     graded = [v for v in labels if v in (Label.CORRECT, Label.INCORRECT, Label.DEFLECTED)]
     n = len(graded)
 
@@ -212,7 +214,7 @@ def _rates(labels: Sequence[Label]) -> Rates:
     )
 
 
-def _converged(
+def _find_converged_round(
     changes: Sequence[float | None], threshold: float, silent: Sequence[int] = ()
 ) -> int | None:
     """The first round after which all changes are small; None if there is none, or no later round.
@@ -230,19 +232,19 @@ def _converged(
     return None
 
 
-def _survival(table: Table, order: Sequence[str]) -> tuple[Survival, ...]:
+def _measure_survival(table: Table, order: Sequence[str]) -> tuple[Survival, ...]:
     n, out = len(table), []
     by_strength = weakest_first(table, order)
     for i, gate in enumerate(by_strength, 1):
-        left = sum(
+        unknown_to_all = sum(
             all(row[g] is not Label.CORRECT for g in by_strength[:i]) for row in table.values()
         )
-        low, high = (round(x, 6) for x in wilson(left, n) or (0.0, 1.0))
+        low, high = (round(x, 6) for x in wilson(unknown_to_all, n) or (0.0, 1.0))
         out.append(
             Survival(
                 gate=gate,
                 strength=round(strength(table, gate), 6),
-                left=round(left / n, 6),
+                left=round(unknown_to_all / n, 6),
                 low=low,
                 high=high,
             )
@@ -293,36 +295,43 @@ def measure_convergence(
             ctx.steps.stage("ask all gates and monitors without evidence")
             gates = [n for n, spec in recipe.specs().items() if Stage.PARAMETRIC in spec.stages]
             watched = [m.name or m.system for m in recipe.monitors]
-            asked = [GatingModel(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)]
+            asked_gates = [
+                GatingModel(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)
+            ]
             samples = {s.id: s for s in ctx.pool.samples}
-            states = {i: SampleState(asked, (), recipe.rules, exhaustive=True) for i in samples}
+            states = {
+                i: SampleState(asked_gates, (), recipe.rules, exhaustive=True) for i in samples
+            }
             await ask_gates(ctx, samples, states, frozenset({Stage.PARAMETRIC}))
             table = {
-                i: {g: label or Label.MISSING for g, label in state.of(Stage.PARAMETRIC).items()}
+                i: {
+                    g: label or Label.MISSING
+                    for g, label in state.labels_of(Stage.PARAMETRIC).items()
+                }
                 for i, state in sorted(states.items())
             }
-            whole = _whole(recipe, out / "build", table)
-            found = converge(
+            kept_by = _funnel_with_gates(recipe, out / "build", table)
+            convergence = converge(
                 table,
                 gates,
                 watched or gates,
-                whole=whole,
+                kept_by=kept_by,
                 order=order,
                 rule=recipe.rules.parametric,
                 threshold=threshold,
             )
-            first = first_to_know(table, found.gates)
+            first = first_to_know(table, convergence.gates)
             write_records(
                 out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items())
             )
-            of = {
+            origin = {
                 "name": recipe.name,
                 "version": recipe.version,
                 "sources": ctx.pool.hashes,
                 "gate_models": {g: digest(model_of(recipe, ctx, g)) for g in gates},
             }
-            write_json(out / FILE, found.model_dump(mode="json") | of)
-            return found
+            write_json(out / FILE, convergence.model_dump(mode="json") | origin)
+            return convergence
 
     with locked(out / "build" / "lock", "building there"):
         if fresh:
@@ -330,7 +339,7 @@ def measure_convergence(
         return run_sync(measure())
 
 
-def _whole(
+def _funnel_with_gates(
     recipe: BuildRecipe, build: Path, table: Mapping[str, Mapping[str, Label]]
 ) -> Callable[[Sequence[str]], list[str] | None]:
     """A function: gates -> samples that a build with these, and gates that see evidence only, would keep.
@@ -342,29 +351,37 @@ def _whole(
     candidates: dict[str, list[str]] = {}
     answers = last_answers(build / "journal.jsonl")
     for decided in read_decisions(build):
-        mine = candidates[decided.sample] = [d.id for d in decided.distractors]
-        known = {p: said.label for p, said in answers.get(decided.sample, {}).items()}
+        candidate_ids = candidates[decided.sample] = [d.id for d in decided.distractors]
+        known_labels = {p: answer.label for p, answer in answers.get(decided.sample, {}).items()}
         for gate in decided.skipped.get(Stage.SOLVABLE.value, ()):
-            known[GateQuery(gate, Stage.SOLVABLE)] = Label.SKIPPED
+            known_labels[GateQuery(gate, Stage.SOLVABLE)] = Label.SKIPPED
         for d in decided.distractors:
-            known |= {GateQuery(gate, Stage.DISTRACTOR, d.id): Label.SKIPPED for gate in d.skipped}
+            known_labels |= {
+                GateQuery(gate, Stage.DISTRACTOR, d.id): Label.SKIPPED for gate in d.skipped
+            }
         labels[decided.sample] = {
-            p: v for p, v in known.items() if p.stage is Stage.SOLVABLE or p.distractor in mine
+            p: v
+            for p, v in known_labels.items()
+            if p.stage is Stage.SOLVABLE or p.distractor in candidate_ids
         }
-    everyone = gates_of(recipe.specs())
+    all_gates = gates_of(recipe.specs())
 
-    def kept(added: Sequence[str]) -> list[str] | None:
-        taking_part = [g for g in everyone if g.name in added or Stage.PARAMETRIC not in g.stages]
-        stay = []
+    def keep_with(added: Sequence[str]) -> list[str] | None:
+        taking_part = [g for g in all_gates if g.name in added or Stage.PARAMETRIC not in g.stages]
+        kept_ids = []
         for sample, by_gate in table.items():
-            without = {GateQuery(g, Stage.PARAMETRIC): label for g, label in by_gate.items()}
-            known = without | labels.get(sample, {})
-            state = SampleState(taking_part, candidates.get(sample, []), recipe.rules, labels=known)
+            parametric_labels = {
+                GateQuery(g, Stage.PARAMETRIC): label for g, label in by_gate.items()
+            }
+            known_labels = parametric_labels | labels.get(sample, {})
+            state = SampleState(
+                taking_part, candidates.get(sample, []), recipe.rules, labels=known_labels
+            )
             decision = state.decision() if sample in candidates else None
             if decision is None:
                 return None
             if decision.kept:
-                stay.append(sample)
-        return stay
+                kept_ids.append(sample)
+        return kept_ids
 
-    return kept
+    return keep_with

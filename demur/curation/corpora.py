@@ -48,9 +48,10 @@ def export_corpora(
         about = "the evidence of the release alone; --pool POOL gives the whole knowledge base"
 
         def documents() -> Iterable[Document]:
-            same = ("id", "title", "text", "image", "document", "page", "licence")
+            shared_fields = ("id", "title", "text", "image", "document", "page", "licence")
             return (
-                Document(**{n: getattr(e, n) for n in same}) for e in documents_of(samples).values()
+                Document(**{n: getattr(e, n) for n in shared_fields})
+                for e in documents_of(samples).values()
             )
 
         read = opened.read_image

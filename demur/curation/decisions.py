@@ -84,10 +84,10 @@ def decision_line(
 ) -> DecisionLine:
     """The line of a sample."""
 
-    def skipped(stage: Stage, shown: str = "") -> dict[str, str]:
-        labels = state.of(stage, shown).items()
+    def skipped(stage: Stage, distractor: str = "") -> dict[str, str]:
+        labels = state.labels_of(stage, distractor).items()
         return {
-            g: runner.answers[sample.id, GateQuery(g, stage, shown)].why
+            g: runner.answers[sample.id, GateQuery(g, stage, distractor)].why
             for g, label in labels
             if label is Label.SKIPPED
         }
@@ -102,7 +102,9 @@ def decision_line(
         stage=decision.stage,
         why=decision.why,
         skipped={
-            s.value: found for s in (Stage.PARAMETRIC, Stage.SOLVABLE) if (found := skipped(s))
+            s.value: reason_of_gate
+            for s in (Stage.PARAMETRIC, Stage.SOLVABLE)
+            if (reason_of_gate := skipped(s))
         },
         distractors=tuple(
             CandidateLine(
@@ -134,20 +136,20 @@ def found_by(e: Evidence) -> dict[str, Any]:
 
 def left_before(left_out: Sequence[LeftOut]) -> list[Drop]:
     """Drops of the bad records: the reason names the kind of problem, the detail is the full message."""
-    kinds = Counter(map(_kind, left_out))
+    kinds = Counter(map(_problem_kind, left_out))
     named = {
         kind for kind, _ in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))[:REASONS]
     }
 
     def drop(row: LeftOut) -> Drop:
-        kind = _kind(row)
+        kind = _problem_kind(row)
         reason = f"bad record: {kind if kind in named else 'other'}"
         return Drop(sample=row.sample, stage=SOURCES, reason=reason, detail=row.reason)
 
     return [drop(row) for row in left_out]
 
 
-def _kind(row: LeftOut) -> str:
+def _problem_kind(row: LeftOut) -> str:
     """The kind of problem, without the record's own part of the message."""
     return row.reason.removeprefix("record: ").partition(": ")[0]
 
@@ -205,14 +207,14 @@ def funnel(pool: SampledPool, decisions: Mapping[str, Decision]) -> Iterator[Fun
         kept=chosen,
         dropped={k: v for k, v in gone_before.items() if v},
     )
-    left = list(decisions.values())
+    remaining = list(decisions.values())
     for name, stages in STEPS.items():
-        gone = [f for f in left if f.stage in stages]
-        why = Counter(f.why for f in gone)
+        dropped_here = [f for f in remaining if f.stage in stages]
+        reasons = Counter(f.why for f in dropped_here)
         yield FunnelStep(
             stage=name,
-            entered=len(left),
-            kept=len(left) - len(gone),
-            dropped=dict(sorted(why.items())),
+            entered=len(remaining),
+            kept=len(remaining) - len(dropped_here),
+            dropped=dict(sorted(reasons.items())),
         )
-        left = [f for f in left if f.stage not in stages]
+        remaining = [f for f in remaining if f.stage not in stages]

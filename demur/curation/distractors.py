@@ -47,40 +47,58 @@ def mine_pool(
         todo = [s for s in survivors if s.source == source]
         if base.searcher is None:
             for sample in todo:
-                own = sample if base.how.adopts else sample.model_copy(update={"negatives": ()})
-                mined[sample.id], gone = adopt_negatives(
-                    own,
-                    Leaks(own, pool.image_hashes, image_near=IMAGE_THRESHOLDS[base.how.same_image]),
+                adoptable = (
+                    sample
+                    if base.retrieval_spec.adopts
+                    else sample.model_copy(update={"negatives": ()})
                 )
-                drops += gone
+                mined[sample.id], lost = adopt_negatives(
+                    adoptable,
+                    Leaks(
+                        adoptable,
+                        pool.image_hashes,
+                        image_near=IMAGE_THRESHOLDS[base.retrieval_spec.same_image],
+                    ),
+                )
+                drops += lost
             continue
-        asked_of = [s for s in pool.samples if s.source == source]
-        how, lacking = supported_options(
-            base.how, base.searcher.modes, pictured=any(s.images for s in asked_of)
+        pool_samples = [s for s in pool.samples if s.source == source]
+        options, lacking = supported_options(
+            base.retrieval_spec, base.searcher.modes, pictured=any(s.images for s in pool_samples)
         )
         base.notes += [line for line in lacking if line not in base.notes]
-        if lacking and not how.wanted and not (how.adopts and any(s.negatives for s in todo)):
+        if (
+            lacking
+            and not options.wanted
+            and not (options.adopts and any(s.negatives for s in todo))
+        ):
             raise nothing_to_mine(source, lacking)
         for line in base.notes:
             steps.warn(f"{source}: {line}")
-        check_images(base.searcher, pool.root, how, steps, f"{source}: ")
-        tune_probes(asked_of, base.searcher, pool.root, [how], steps)
+        check_images(base.searcher, pool.root, options, steps, f"{source}: ")
+        tune_probes(pool_samples, base.searcher, pool.root, [options], steps)
         chosen = choose_modes(
-            asked_of, base.searcher, pool.root, how, steps, pool.image_hashes, len(asked_of)
+            pool_samples,
+            base.searcher,
+            pool.root,
+            options,
+            steps,
+            pool.image_hashes,
+            len(pool_samples),
         )
         choices += chosen.choices
-        found_for = mine_samples(
+        outcomes = mine_samples(
             todo,
             base.searcher,
             pool.root,
-            how,
+            options,
             chosen,
             steps,
             pool.image_hashes,
             len(todo),
             seed=recipe.seed,
         )
-        for sample, found in found_for:
+        for sample, outcome in outcomes:
             mined[sample.id] = base.placed(sample)
-            drops += found.drops
+            drops += outcome.drops
     return choices, mined, drops

@@ -164,7 +164,7 @@ def estimate_build(
     prices: Path | None = None,
     learn_from: Path | None = None,
     keep_pool: bool = True,
-    whole: bool = True,
+    all_asked: bool = True,
 ) -> BuildEstimate:
     """Estimate a build. This reads the sources, embeds nothing and makes no call.
 
@@ -174,14 +174,14 @@ def estimate_build(
         learn_from: another build, or its release, whose verdicts count as well: a pilot on part of the pool, an
             earlier version. Gates are the same when they have the same name.
         keep_pool: leave the sources' pool in ``out`` for the build if it has none; else nothing is written.
-        whole: every question of the funnel must have a gate, as in a build.
+        all_asked: every question of the funnel must have a gate, as in a build.
 
     Raises:
         UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
         BadInput: problems of the sources.
     """
     specs = recipe.specs()
-    given = _rates(rates or {}, specs)
+    given_rates = _parse_rates(rates or {}, specs)
     pools = out / "build" / "pool"
     keep_pool = (
         keep_pool and kept_pool(pools) is None
@@ -191,40 +191,53 @@ def estimate_build(
     )
     enough_candidates(recipe, pool)
     pool = align_gold(pool, open_bases(recipe, pool, base=base, without_encoders=True))
-    gates, skips = gates_of(specs), _skips(recipe, pool)
-    if whole and not skip_bad:
+    gates, skips = gates_of(specs), _find_skips(recipe, pool)
+    if all_asked and not skip_bad:
         all_can_be_asked(recipe, pool, gates, skips)
     samples, n = pool.samples, len(pool.samples)
     rules = recipe.rules
-    kinds = {source: _candidates(recipe, pool, source) for source in {s.source for s in samples}}
-    able = {s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples}
+    kinds = {
+        source: _candidate_modalities(recipe, pool, source)
+        for source in {s.source for s in samples}
+    }
+    gates_able = {
+        s.id: {kind: gates_for(s, *kind, gates, skips) for kind in QUESTIONS} for s in samples
+    }
     places = [
         (name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages
     ]
     notes: list[str] = []
-    known = own = _verdicts_in(out / "build", places)
+    known_verdicts = own_verdicts = _verdicts_in(out / "build", places)
     if learn_from is not None:
         learnt = _verdicts_in(pilot := _build_of(learn_from), places)
-        known = {**learnt, **own}
+        known_verdicts = {**learnt, **own_verdicts}
         if not (pilot / DECISIONS).exists():
-            count = f"{sum(len(some.labels) for some in learnt.values()):,} verdicts on {len(learnt):,} samples"
+            count = f"{sum(len(verdicts.labels) for verdicts in learnt.values()):,} verdicts on {len(learnt):,} samples"
             notes.append(
                 f"{learn_from} has not finished: what its {count} leave open is drawn; finish it to know more"
             )
-    had = Counter(
-        (query.gate, query.stage) for s in samples for query in own.get(s.id, Verdicts()).labels
+    recorded = Counter(
+        (query.gate, query.stage)
+        for s in samples
+        for query in own_verdicts.get(s.id, Verdicts()).labels
     )
-    rate, rate_from = _rates_of(places, [some.labels for some in known.values()], given, rules)
+    rate, rate_from = _rates_of(
+        places, [verdicts.labels for verdicts in known_verdicts.values()], given_rates, rules
+    )
     per_call = {
         place: _per_call(recipe, specs[place[0]], *place, pool, out, prices) for place in places
     }
 
     replayed = samples * -(-REPLAYS // n) if n < REPLAYS else samples[:: n // REPLAYS]
-    donated = _donated(samples, own, known, given)
-    replays = _Replays(recipe, gates, able, kinds, own, rate)
-    both = [replays.of(replayed, donated, nested=nested) for nested in (False, True)]
-    left, drawn, algorithm1, _ = (n * sum(one.questions.mean(axis=0) for one in both) / 2).round(9)
-    same = np.array([donated[s.id] == known.get(s.id) for s in replayed])
+    donated = _choose_donors(samples, own_verdicts, known_verdicts, given_rates)
+    replays = _Replays(recipe, gates, gates_able, kinds, own_verdicts, rate)
+    outcomes = [
+        replays.replay_samples(replayed, donated, nested=nested) for nested in (False, True)
+    ]
+    to_ask, drawn, algorithm1, _ = (
+        n * sum(outcome.questions.mean(axis=0) for outcome in outcomes) / 2
+    ).round(9)
+    is_own = np.array([donated[s.id] == known_verdicts.get(s.id) for s in replayed])
 
     def interval(weights: npt.NDArray[np.float64] | None) -> tuple[float, float]:
         """Interval of a sum over the pool that covers both extremes and chance.
@@ -237,47 +250,55 @@ def estimate_build(
             weights: of a question to each place; None counts kept samples instead.
         """
         sums, spreads = [], []
-        for one in both:
-            rows = one.kept if weights is None else one.questions[:, LEFT] @ weights
-            asked, guessed = (one.questions[:, which].sum(axis=1) > 0 for which in (LEFT, DRAWN))
-            open_rows = asked & (guessed | ~same)
-            new = n * open_rows.mean()
+        for outcome in outcomes:
+            rows = outcome.kept if weights is None else outcome.questions[:, LEFT] @ weights
+            has_questions, has_guesses = (
+                outcome.questions[:, column].sum(axis=1) > 0 for column in (LEFT, DRAWN)
+            )
+            open_rows = has_questions & (has_guesses | ~is_own)
+            open_count = n * open_rows.mean()
             variance = (
-                rows[open_rows].var() * new * (1 + new / (len(known) or n) + n / len(replayed))
-                if new
+                rows[open_rows].var()
+                * open_count
+                * (1 + open_count / (len(known_verdicts) or n) + n / len(replayed))
+                if open_count
                 else 0.0
             )
             if weights is not None:
-                by_order = one.questions[:, BEFORE] @ weights
-                variance += 2 * n * (by_order[asked & ~open_rows] ** 2).sum() / len(replayed)
+                by_order = outcome.questions[:, BEFORE] @ weights
+                variance += (
+                    2 * n * (by_order[has_questions & ~open_rows] ** 2).sum() / len(replayed)
+                )
             sums.append(n * float(rows.mean()))
             spreads.append(z_of() * math.sqrt(variance))
         return max(0.0, min(sums) - max(spreads)), max(sums) + max(spreads)
 
     lines = []
     for i, (name, stage) in enumerate(places):
-        most, there = (
+        most_calls, recorded_here = (
             sum(name in can for s in samples for can in replays.askable(s, stage)),
-            had[name, stage],
+            recorded[name, stage],
         )
-        tokens, usual, money, _ = per_call[name, stage]
+        tokens, usual_price, most_price, _ = per_call[name, stage]
         lines.append(
             StageEstimate(
                 stage=stage,
                 gate=name,
                 naive=round(algorithm1[i]),
-                at_most=most,
-                expected=min(most, there + round(left[i])),
-                had=there,
+                at_most=most_calls,
+                expected=min(most_calls, recorded_here + round(to_ask[i])),
+                had=recorded_here,
                 rate=round(rate[name, stage], 4),
                 rate_from=rate_from[name, stage],
-                tokens=round(left[i] * tokens),
+                tokens=round(to_ask[i] * tokens),
                 waits=specs[name].system.partition(":")[0] not in BUILT_IN,
-                money_expected=None if usual is None else left[i] * usual,
-                money_at_most=None if money is None else max(0, most - there) * money,
+                money_expected=None if usual_price is None else to_ask[i] * usual_price,
+                money_at_most=None
+                if most_price is None
+                else max(0, most_calls - recorded_here) * most_price,
             )
         )
-    low, high = (had.total() + count for count in interval(np.ones(len(places))))
+    low, high = (recorded.total() + count for count in interval(np.ones(len(places))))
     kept_low, kept_high = (share / n for share in interval(None))
     prices_of = np.array(
         [prices for _, *prices, _ in per_call.values()], dtype=np.float64
@@ -286,7 +307,7 @@ def estimate_build(
     guessed = sum(
         share for share, place in zip(drawn, places, strict=True) if rate_from[place] != "measured"
     )
-    guessed_share = guessed / max(1, had.total() + left.sum())
+    guessed_share = guessed / max(1, recorded.total() + to_ask.sum())
     basis: Literal["learnt", "assumed"] = "learnt" if guessed_share <= LEARNT_UP_TO else "assumed"
     if basis == "assumed":
         notes.append(
@@ -308,16 +329,16 @@ def estimate_build(
     ]
     if others:
         notes.append(f"costs of {', '.join(others)} are unknown")
-    notes += dict.fromkeys(note for *_, said in per_call.values() for note in said)
+    notes += dict.fromkeys(note for *_, price_notes in per_call.values() for note in price_notes)
     return BuildEstimate(
         samples=n,
         candidates=max(map(len, kinds.values())),
         lines=tuple(lines),
         calls=(round(low), round(high)),
         money=None if np.isnan(prices_of).any() else dollars,
-        kept=round(float(np.mean([one.kept for one in both])), 4),
+        kept=round(float(np.mean([outcome.kept for outcome in outcomes])), 4),
         kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
-        verdicts=sum(len(some.labels) for some in known.values()),
+        verdicts=sum(len(verdicts.labels) for verdicts in known_verdicts.values()),
         basis=basis,
         notes=tuple(notes),
     )
@@ -346,12 +367,12 @@ class _Replays(NamedTuple):
     """Sample -> stage and modality of the distractor -> gates that can be asked."""
     kinds: Mapping[str, Sequence[Modality]]
     """Source -> modalities of the distractors of its samples."""
-    own: Mapping[str, Verdicts]
+    own_verdicts: Mapping[str, Verdicts]
     """Sample -> what the build folder holds."""
     rate: Mapping[Place, float]
     """For unknown labels; its keys are the places."""
 
-    def of(
+    def replay_samples(
         self, samples: Sequence[Sample], donated: Mapping[str, Verdicts], *, nested: bool
     ) -> _Replayed:
         """Replay samples through the funnel: from the start, or from where the build folder's own verdicts end.
@@ -363,11 +384,11 @@ class _Replays(NamedTuple):
         dice, order = random.Random(seed_of(self.recipe.seed, "estimate")), SuccessCounter()
         at = {place: i for i, place in enumerate(self.rate)}
         rules = self.recipe.rules
-        questions, kept = np.zeros((len(samples), 4, len(at))), np.zeros(len(samples))
+        questions, is_kept = np.zeros((len(samples), 4, len(at))), np.zeros(len(samples))
         for row, sample in enumerate(samples):
             labels = donated[sample.id].labels
-            state = self._state(sample, donated[sample.id], order)
-            if sample.id in self.own:
+            state = self._fresh_state(sample, donated[sample.id], order)
+            if sample.id in self.own_verdicts:
                 for query, label in labels.items():
                     state.tell(query, label)
                 labels = {}
@@ -375,7 +396,7 @@ class _Replays(NamedTuple):
             def draw(query: GateQuery, state: SampleState = state, row: int = row) -> Label:
                 place = query.gate, query.stage
                 questions[row, DRAWN, at[place]] += 1
-                answers = state.of(query.stage, query.distractor).items()
+                answers = state.labels_of(query.stage, query.distractor).items()
                 failed = [
                     self.rate[g, query.stage]
                     for g, label in answers
@@ -389,7 +410,9 @@ class _Replays(NamedTuple):
 
             # By price, labels of a build that asked no more than it had to would spare it calls in hindsight.
             settled = set()
-            for query in reversed(replay(state, labels, draw, as_asked=_lazy(labels, rules))):
+            for query in reversed(
+                replay(state, labels, draw, as_asked=_was_asked_lazily(labels, rules))
+            ):
                 column, question = at[query.gate, query.stage], query[1:]
                 questions[row, LEFT, column] += 1
                 questions[row, BEFORE, column] += question in settled
@@ -398,40 +421,63 @@ class _Replays(NamedTuple):
             for place, n in algorithm1_calls(state).items():
                 questions[row, ALGORITHM1, at[place]] = n
             decision = state.decision()
-            kept[row] = decision is not None and decision.kept
-        return _Replayed(questions, kept)
+            is_kept[row] = decision is not None and decision.kept
+        return _Replayed(questions, is_kept)
 
-    def _state(self, sample: Sample, verdicts: Verdicts, order: SuccessCounter) -> SampleState:
+    def _fresh_state(
+        self, sample: Sample, verdicts: Verdicts, order: SuccessCounter
+    ) -> SampleState:
         """A sample before the funnel, with gates that cannot be asked marked."""
-        able, shown = self.able[sample.id], self.distractors(sample, verdicts)
+        gates_able, gates_of_distractor = self.able[sample.id], self.distractors(sample, verdicts)
         state = SampleState(
-            self.gates, list(shown), self.recipe.rules, order=order, group=sample.source
+            self.gates,
+            list(gates_of_distractor),
+            self.recipe.rules,
+            order=order,
+            group=sample.source,
         )
         for query in state.all_queries():
-            can = shown[query.distractor] if query.distractor else able[query.stage, None]
-            if query not in verdicts.labels and query.gate not in can:
+            askable_gates = (
+                gates_of_distractor[query.distractor]
+                if query.distractor
+                else gates_able[query.stage, None]
+            )
+            if query not in verdicts.labels and query.gate not in askable_gates:
                 state.tell(query, Label.SKIPPED)
         return state
 
     def askable(self, sample: Sample, stage: Stage) -> Iterable[frozenset[str]]:
         """For each question of a stage, the gates that can be asked."""
         if stage is Stage.DISTRACTOR:
-            return self.distractors(sample, self.own.get(sample.id, Verdicts())).values()
+            return self.distractors(sample, self.own_verdicts.get(sample.id, Verdicts())).values()
         return [self.able[sample.id][stage, None]]
 
     def distractors(self, sample: Sample, verdicts: Verdicts) -> dict[str, frozenset[str]]:
         """Candidate distractor -> gates that can be asked about it: as mined, else as many as the recipe wants."""
-        able = self.able[sample.id]
+        gates_able = self.able[sample.id]
         if verdicts.candidates is not None:
             kinds = ((c, c.modality or Modality.TEXT) for c in verdicts.candidates)
-            return {c.id: able[Stage.DISTRACTOR, kind].difference(c.skipped) for c, kind in kinds}
-        asked = dict.fromkeys(query.distractor for query in verdicts.labels if query.distractor)
-        wanted = [able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]]
-        names = [*asked, *(f"#{number}" for number in range(len(asked), len(wanted)))]
-        return dict(zip(names, [*wanted, *[frozenset[str]()] * len(asked)], strict=False))
+            return {
+                c.id: gates_able[Stage.DISTRACTOR, kind].difference(c.skipped) for c, kind in kinds
+            }
+        recorded_distractors = dict.fromkeys(
+            query.distractor for query in verdicts.labels if query.distractor
+        )
+        gates_of_each = [gates_able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]]
+        names = [
+            *recorded_distractors,
+            *(f"#{number}" for number in range(len(recorded_distractors), len(gates_of_each))),
+        ]
+        return dict(
+            zip(
+                names,
+                [*gates_of_each, *[frozenset[str]()] * len(recorded_distractors)],
+                strict=False,
+            )
+        )
 
 
-def _lazy(labels: Labels, rules: Rules) -> bool:
+def _was_asked_lazily(labels: Labels, rules: Rules) -> bool:
     """Whether no question was asked again after an answer that settled it."""
     settled = set()
     for query, label in labels.items():
@@ -442,89 +488,94 @@ def _lazy(labels: Labels, rules: Rules) -> bool:
     return True
 
 
-def _donated(
+def _choose_donors(
     samples: Sequence[Sample],
-    own: Mapping[str, Verdicts],
-    known: Mapping[str, Verdicts],
-    given: Mapping[Place, float],
+    own_verdicts: Mapping[str, Verdicts],
+    known_verdicts: Mapping[str, Verdicts],
+    given_rates: Mapping[Place, float],
 ) -> dict[str, Verdicts]:
     """Sample -> verdicts to replay it with: its own, else those of another sample, of the same source if possible.
 
     Args:
-        own: in the build folder.
-        known: these and those of another folder.
-        given: the user's rates, which replace labels of other samples.
+        own_verdicts: in the build folder.
+        known_verdicts: these and those of another folder.
+        given_rates: the user's rates, which replace labels of other samples.
     """
     usable = {
         id: Verdicts(
-            {q: v for q, v in labels.items() if (q.gate, q.stage) not in given}, candidates
+            {q: v for q, v in labels.items() if (q.gate, q.stage) not in given_rates}, candidates
         )
-        for id, (labels, candidates) in known.items()
+        for id, (labels, candidates) in known_verdicts.items()
     }
     if len(usable) < MEASURED_FROM:
-        return {s.id: own.get(s.id, Verdicts()) for s in samples}
+        return {s.id: own_verdicts.get(s.id, Verdicts()) for s in samples}
     of_source: dict[str, list[Verdicts]] = defaultdict(list)
     for s in samples:
         if s.id in usable:
             of_source[s.source].append(usable[s.id])
-    everyone = cycle(usable.values())
+    all_verdicts = cycle(usable.values())
     donors = {
-        source: cycle(some) for source, some in of_source.items() if len(some) >= MEASURED_FROM
+        source: cycle(verdicts)
+        for source, verdicts in of_source.items()
+        if len(verdicts) >= MEASURED_FROM
     }
     return {
-        s.id: own.get(s.id) or usable.get(s.id) or next(donors.get(s.source, everyone))
+        s.id: own_verdicts.get(s.id) or usable.get(s.id) or next(donors.get(s.source, all_verdicts))
         for s in samples
     }
 
 
 def _rates_of(
-    places: Sequence[Place], known: Iterable[Labels], given: Mapping[Place, float], rules: Rules
+    places: Sequence[Place],
+    labels_of_samples: Iterable[Labels],
+    given_rates: Mapping[Place, float],
+    rules: Rules,
 ) -> tuple[dict[Place, float], dict[Place, Literal["given", "measured", "assumed"]]]:
     """The rate at which each gate settles questions of each stage, and its origin.
 
     Only samples that reach a stage count: an exhaustive build also asks about samples that gates know without evidence.
     """
-    asked: Counter[Place] = Counter()
+    answered: Counter[Place] = Counter()
     settled: Counter[Place] = Counter()
-    for labels in known:
+    for labels in labels_of_samples:
         for stage in Stage:
             graded = (
                 (q, label)
                 for q, label in labels.items()
                 if q.stage is stage and label is not Label.MISSING
             )
-            right = [(q.gate, label in settling(stage, rules)) for q, label in graded]
-            asked.update((gate, stage) for gate, _ in right)
-            settled.update((gate, stage) for gate, yes in right if yes)
-            if any(yes for _, yes in right) == (stage is Stage.PARAMETRIC):
+            outcomes = [(q.gate, label in settling(stage, rules)) for q, label in graded]
+            answered.update((gate, stage) for gate, _ in outcomes)
+            settled.update((gate, stage) for gate, is_settled in outcomes if is_settled)
+            if any(is_settled for _, is_settled in outcomes) == (stage is Stage.PARAMETRIC):
                 break
     rate: dict[Place, float] = {}
     origin: dict[Place, Literal["given", "measured", "assumed"]] = {}
     for place in places:
         rate[place], origin[place] = ASSUMED[place[1]], "assumed"
-        if place in given:
-            rate[place], origin[place] = given[place], "given"
-        elif asked[place] >= MEASURED_FROM:
-            rate[place], origin[place] = settled[place] / asked[place], "measured"
+        if place in given_rates:
+            rate[place], origin[place] = given_rates[place], "given"
+        elif answered[place] >= MEASURED_FROM:
+            rate[place], origin[place] = settled[place] / answered[place], "measured"
     return rate, origin
 
 
-def _candidates(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Modality]:
+def _candidate_modalities(recipe: BuildRecipe, pool: SampledPool, source: str) -> list[Modality]:
     """Modalities of the distractors of a sample of a source, at most."""
-    how = retrieval_by_source(recipe, pool)[source]
-    mine = [s for s in pool.samples if s.source == source]
+    retrieval = retrieval_by_source(recipe, pool)[source]
+    samples_of_source = [s for s in pool.samples if s.source == source]
     native = (
-        Counter(e.modality for s in mine for e in s.negatives)
-        if how.adopts
+        Counter(e.modality for s in samples_of_source for e in s.negatives)
+        if retrieval.adopts
         else Counter[Modality]()
     )
-    total = round(native.total() / max(1, len(mine)))
-    images = round(native[Modality.IMAGE] / max(1, len(mine)))
-    text = how.text + how.lexical + total - images
-    return [Modality.TEXT] * text + [Modality.IMAGE] * (how.visual + images)
+    total = round(native.total() / max(1, len(samples_of_source)))
+    images = round(native[Modality.IMAGE] / max(1, len(samples_of_source)))
+    text = retrieval.text + retrieval.lexical + total - images
+    return [Modality.TEXT] * text + [Modality.IMAGE] * (retrieval.visual + images)
 
 
-def _skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
+def _find_skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
     """Which gates cannot be asked what. Opens the gates, but embeds and sends nothing."""
     specs, prompts = recipe.specs(), Prompts()
 
@@ -573,13 +624,17 @@ def _verdicts_in(build: Path, places: Sequence[Place]) -> dict[str, Verdicts]:
     mined = {
         d.sample: d.distractors for d in read_decisions(build) if d.distractors or d.stage == MINING
     }
-    return {sample: Verdicts(some, mined.get(sample)) for sample, some in labels.items() if some}
+    return {
+        sample: Verdicts(labels_of_sample, mined.get(sample))
+        for sample, labels_of_sample in labels.items()
+        if labels_of_sample
+    }
 
 
-def _rates(
+def _parse_rates(
     rates: Mapping[str, float], specs: Mapping[str, GateSpec]
 ) -> dict[tuple[str, Stage], float]:
-    found: dict[tuple[str, Stage], float] = {}
+    rate_of_place: dict[tuple[str, Stage], float] = {}
     stages = [s.value for s in Stage]
     # The rate of a single gate overrides that of its stage.
     for text, rate in sorted(rates.items(), key=lambda item: "/" in item[0]):
@@ -597,8 +652,8 @@ def _rates(
                 cure="give a number from 0 to 1",
             )
         for name in [gate] if gate else specs:
-            found[name, Stage(stage)] = rate
-    return found
+            rate_of_place[name, Stage(stage)] = rate
+    return rate_of_place
 
 
 def _per_call(
@@ -627,9 +682,13 @@ def _per_call(
     def requests() -> Iterator[Request]:
         for sample in pool.samples:
             # gold evidence has about the size of distractors, which are not mined yet
-            for shown in (e.id for e in sample.gold) if stage is Stage.DISTRACTOR else ("",):
+            for evidence_id in (e.id for e in sample.gold) if stage is Stage.DISTRACTOR else ("",):
                 ask = ask_of(
-                    sample, GateQuery(name, stage, shown), recipe.seed, spec.condition, prompts
+                    sample,
+                    GateQuery(name, stage, evidence_id),
+                    recipe.seed,
+                    spec.condition,
+                    prompts,
                 )
                 if not system.skip_reason(ask):
                     yield system.request(ask)
@@ -637,31 +696,35 @@ def _per_call(
 
     several = islice(requests(), STAND_INS) if stage is Stage.DISTRACTOR else requests()
     ledger = None if stage is Stage.DISTRACTOR else out / "build" / "calls.sqlite"
-    found = estimate_calls(stage.value, system.addresses[0], several, ledger=ledger, prices=prices)
-    (line,) = found.lines
+    estimate = estimate_calls(
+        stage.value, system.addresses[0], several, ledger=ledger, prices=prices
+    )
+    (line,) = estimate.lines
     if not line.to_pay:
         return 0.0, 0.0, 0.0, ()
-    usual, most = (None if m is None else m / line.to_pay for m in (line.expected, line.money))
-    return line.prompt / line.to_pay, usual, most, found.notes
+    usual_price, most_price = (
+        None if m is None else m / line.to_pay for m in (line.expected, line.money)
+    )
+    return line.prompt / line.to_pay, usual_price, most_price, estimate.notes
 
 
-def estimate_convergence(recipe: BuildRecipe, out: Path, **how: Any) -> BuildEstimate:
+def estimate_convergence(recipe: BuildRecipe, out: Path, **options: Any) -> BuildEstimate:
     """Estimate `demur.curation.convergence.measure_convergence`; writes nothing.
 
     It is Stage I of an exhaustive build with the monitors among the gates.
 
     Args:
-        how: as of `estimate_build`.
+        options: as of `estimate_build`.
     """
     watched = (g.model_copy(update={"stages": (Stage.PARAMETRIC,)}) for g in recipe.monitors)
     plan = recipe.model_copy(update={"gates": (*recipe.gates, *watched), "monitors": ()})
-    every = estimate_build(plan, out, keep_pool=False, whole=False, **how)
+    whole_build = estimate_build(plan, out, keep_pool=False, all_asked=False, **options)
     lines = tuple(
         line.model_copy(update={"expected": line.at_most, "money_expected": line.money_at_most})
-        for line in every.lines
+        for line in whole_build.lines
         if line.stage is Stage.PARAMETRIC
     )
-    found = every.model_copy(update={"lines": lines})
-    calls, money = found.total("at_most"), found.dollars("money_at_most")
+    estimate = whole_build.model_copy(update={"lines": lines})
+    calls, money = estimate.total("at_most"), estimate.dollars("money_at_most")
     exact = {"calls": (calls, calls), "money": None if money is None else (money, money)}
-    return found.model_copy(update=exact)
+    return estimate.model_copy(update=exact)

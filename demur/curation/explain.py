@@ -82,23 +82,23 @@ def explain(folder: Path, sample: str) -> Explained:
     release = Release.open(folder)
     build = folder.resolve().parent / "build"
     drops = [d for d in release.drops() if d.sample == sample]
-    kept = next((s for s in release.samples() if s.id == sample), None)
-    gone = next((d for d in drops if not d.evidence), None)
-    if kept is None and gone is None:
-        if (other := _in_the_pool(build, sample)) is not None:
+    kept_sample = next((s for s in release.samples() if s.id == sample), None)
+    sample_drop = next((d for d in drops if not d.evidence), None)
+    if kept_sample is None and sample_drop is None:
+        if (pooled := _in_the_pool(build, sample)) is not None:
             return Explained(
                 sample=sample,
-                question=other.question,
-                topic=other.topic,
+                question=pooled.question,
+                topic=pooled.topic,
                 kept=False,
                 stage="pool",
                 why="not drawn from the pool (per_topic), or an earlier source has the same question",
             )
-        known = [
+        known_ids = [
             *release.column("samples", "id"),
             *(d.sample for d in release.drops() if not d.evidence),
         ]
-        near = get_close_matches(sample, known, n=3, cutoff=0.6)
+        near = get_close_matches(sample, known_ids, n=3, cutoff=0.6)
         raise UsageError(
             f"this release has no sample {sample!r}, kept or dropped",
             item=folder,
@@ -106,42 +106,42 @@ def explain(folder: Path, sample: str) -> Explained:
             if near
             else f"'{command('release', 'show', folder)}' prints samples; drops.jsonl in it names those dropped",
         )
-    if gone is not None and gone.stage == SOURCES:
+    if sample_drop is not None and sample_drop.stage == SOURCES:
         return Explained(
             sample=sample,
             question="",
             kept=False,
             stage=SOURCES,
-            why=gone.reason,
-            notes=(gone.detail,),
+            why=sample_drop.reason,
+            notes=(sample_drop.detail,),
         )
     decided = next((d for d in read_decisions(build) if d.sample == sample), None)
     if (
         decided is not None
-        and decided.kept == (kept is not None)
-        and (gone is None or gone.reason == decided.why)
+        and decided.kept == (kept_sample is not None)
+        and (sample_drop is None or sample_drop.reason == decided.why)
     ):
         mined = [d for d in drops if d.stage == "mine"]
         notes = [f"not used as a distractor: {d.evidence} - {d.reason}" for d in mined]
-        if gone is not None and gone.detail:
-            notes.insert(0, gone.detail)
+        if sample_drop is not None and sample_drop.detail:
+            notes.insert(0, sample_drop.detail)
         answers = last_answers(build / "journal.jsonl", sample).get(sample, {})
-        return _whole(release, decided, answers, notes)
+        return _explain_from_build(release, decided, answers, notes)
     note = "read from the release alone: decisions.jsonl of its build is not beside it, or is of another build"
-    if kept is None:
-        assert gone is not None
+    if kept_sample is None:
+        assert sample_drop is not None
         return Explained(
             sample=sample,
             question="",
             kept=False,
-            stage=gone.stage,
-            why=gone.reason,
-            notes=tuple(filter(None, (note, gone.detail))),
+            stage=sample_drop.stage,
+            why=sample_drop.reason,
+            notes=tuple(filter(None, (note, sample_drop.detail))),
         )
-    return _from_the_release(release, kept, drops, note)
+    return _explain_from_release(release, kept_sample, drops, note)
 
 
-def _whole(
+def _explain_from_build(
     release: Release,
     decided: DecisionLine,
     answers: Mapping[GateQuery, GateAnswer],
@@ -150,17 +150,17 @@ def _whole(
     """A decision with the gates' labels and answers."""
     models: Mapping[str, Any] = release.manifest.get("gate_models") or {}
 
-    def labels(stage: Stage, shown: str, skipped: Mapping[str, str]) -> dict[str, str]:
-        found = {}
+    def labels(stage: Stage, distractor: str, skipped: Mapping[str, str]) -> dict[str, str]:
+        label_of_gate = {}
         for gate in release.manifest.get("gates") or ():
             if stage.value in models.get(gate, {}).get("stages", ()):
-                answer = answers.get(GateQuery(gate, stage, shown))
-                found[gate] = "not asked" if answer is None else answer.label.value
+                answer = answers.get(GateQuery(gate, stage, distractor))
+                label_of_gate[gate] = "not asked" if answer is None else answer.label.value
                 if answer is not None and answer.label is Label.MISSING and answer.why:
-                    found[gate] += f": {answer.why}"
+                    label_of_gate[gate] += f": {answer.why}"
                 if gate in skipped:
-                    found[gate] = f"cannot be asked: {skipped[gate]}"
-        return found
+                    label_of_gate[gate] = f"cannot be asked: {skipped[gate]}"
+        return label_of_gate
 
     distractors = tuple(
         ExplainedCandidate(
@@ -168,7 +168,7 @@ def _whole(
         )
         for d in decided.distractors
     )
-    shown = {d.id for d in decided.distractors}
+    distractor_ids = {d.id for d in decided.distractors}
     return Explained(
         **decided.model_dump(exclude={"skipped", "distractors"}),
         distractors=distractors,
@@ -182,27 +182,29 @@ def _whole(
                     answer.text,
                 )
                 for p, answer in answers.items()
-                if answer.text and (not p.distractor or p.distractor in shown)
+                if answer.text and (not p.distractor or p.distractor in distractor_ids)
             )
         ),
     )
 
 
-def _from_the_release(release: Release, kept: Sample, drops: list[Drop], note: str) -> Explained:
+def _explain_from_release(
+    release: Release, sample: Sample, drops: list[Drop], note: str
+) -> Explained:
     """What the release alone says about a kept sample."""
     all_verdicts = list(read_records(release.folder / "gates.jsonl", GateVerdict, Problems()))
-    mine = [v for v in all_verdicts if v.sample == kept.id]
-    alone = {v.evidence: v.labels for v in mine if v.stage == "distractor"}
-    first = next((v for v in mine if v.stage == "parametric"), None)
+    sample_verdicts = [v for v in all_verdicts if v.sample == sample.id]
+    alone = {v.evidence: v.labels for v in sample_verdicts if v.stage == "distractor"}
+    first = next((v for v in sample_verdicts if v.stage == "parametric"), None)
     distractors = [
         ExplainedCandidate(**found_by(e), labels=alone.get(e.id, {}), decision="stays")
-        for e in kept.negatives
+        for e in sample.negatives
     ]
     distractors += [ExplainedCandidate(id=d.evidence, decision=d.reason) for d in drops]
     return Explained(
-        sample=kept.id,
-        question=kept.question,
-        topic=kept.topic,
+        sample=sample.id,
+        question=sample.question,
+        topic=sample.topic,
         kept=True,
         stage="",
         why="kept",

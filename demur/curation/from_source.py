@@ -64,24 +64,24 @@ def release_of(source_name: NamedSource, out: Path, *, skip_bad: bool = False) -
         StorageError: the release cannot be written.
     """
     name, folder, options = source_name
-    known = options_of(find("sources", name)[0])
-    wanted = {
+    known_options = options_of(find("sources", name)[0])
+    usual_options = {
         "distractors": "document",
         "render": str((out / "pages").resolve()),
     }  # MMLongBench-Doc: its pages
-    given = {k: v for k, v in wanted.items() if k in known} | dict(options)
+    source_options = {k: v for k, v in usual_options.items() if k in known_options} | dict(options)
     problems = _BadRows()
-    source = open_source(name, folder, problems, given)
-    found = list(source.samples())
+    source = open_source(name, folder, problems, source_options)
+    read_samples = list(source.samples())
     problems.settle(skip_bad=skip_bad)
-    samples = [sample for sample in found if DEFECT not in sample.attributes]
+    samples = [sample for sample in read_samples if DEFECT not in sample.attributes]
     if not samples:
         raise DataError(
             "the source has no samples",
             item=f"{name}:{folder}",
             cure="check the folder and the options",
         )
-    bad = len(found) - len(samples) + problems.rows_without(found)
+    bad = len(read_samples) - len(samples) + problems.rows_without(read_samples)
     step = FunnelStep(
         stage="source",
         entered=len(samples) + bad,

@@ -47,7 +47,7 @@ class KnowledgeBase:
     """The knowledge base of one source, and how it is searched."""
 
     source: str
-    how: RetrievalSpec
+    retrieval_spec: RetrievalSpec
     """With ``negatives`` resolved: never ``auto``."""
     prefix: str
     """Prefix of its ids in the pool; its index has no prefix."""
@@ -66,8 +66,10 @@ class KnowledgeBase:
         """The sample with the index id on those pieces of its gold evidence that lie in the index."""
         if self.searcher is None:
             return sample
-        there, id = self.searcher.documents, self.searcher.id
-        gold = (e.model_copy(update={"index_id": id}) if e.id in there else e for e in sample.gold)
+        documents, id = self.searcher.documents, self.searcher.id
+        gold = (
+            e.model_copy(update={"index_id": id}) if e.id in documents else e for e in sample.gold
+        )
         return sample.model_copy(update={"gold": tuple(gold)})
 
     @property
@@ -97,24 +99,26 @@ def open_bases(
         MissingExtra: packages of an encoder are not installed.
         IndexFileError: a folder is no index, or one of another encoder.
     """
-    known: dict[str, Encoder] = {} if encoder is None else {recipe.retrieval.encoder: encoder}
+    encoders: dict[str, Encoder] = {} if encoder is None else {recipe.retrieval.encoder: encoder}
 
     def opened(name: str) -> Encoder:
-        if name not in known:
-            known[name] = open_encoder(name)
-        return known[name]
+        if name not in encoders:
+            encoders[name] = open_encoder(name)
+        return encoders[name]
 
-    found: dict[str, KnowledgeBase] = {}
-    for source, (how, lacking) in _retrieval_by_source(recipe, pool).items():
-        one = KnowledgeBase(source, how, f"{source}:", notes=lacking)
+    base_of_source: dict[str, KnowledgeBase] = {}
+    for source, (retrieval, lacking) in _retrieval_by_source(recipe, pool).items():
+        knowledge_base = KnowledgeBase(source, retrieval, f"{source}:", notes=lacking)
         if (
             lacking
-            and not how.mines
-            and not (how.adopts and any(s.negatives for s in pool.samples if s.source == source))
+            and not retrieval.mines
+            and not (
+                retrieval.adopts and any(s.negatives for s in pool.samples if s.source == source)
+            )
         ):
             raise nothing_to_mine(source, lacking)
-        found[source] = one
-        if not how.mines:
+        base_of_source[source] = knowledge_base
+        if not retrieval.mines:
             continue
         if source == ALL:
             raise UsageError(
@@ -122,19 +126,21 @@ def open_bases(
                 item=source,
                 cure="name it once for each of them in the recipe, with options: {source: NAME}",
             )
-        if how.chunk:
-            one.chunker = open_chunker(how.chunk, how.tokenizer, base)
+        if retrieval.chunk:
+            knowledge_base.chunker = open_chunker(retrieval.chunk, retrieval.tokenizer, base)
         if without_encoders:
             continue
-        one.encoder = opened(how.encoder)
-        one.text_encoder = opened(how.text_encoder) if how.text_encoder else None
-        if how.index:
-            one.searcher = _users_index(one, base / how.index, pool)
-            if how.query_images and not any(
-                map(subjects_of, _first_middle_last(one.searcher.documents))
+        knowledge_base.encoder = opened(retrieval.encoder)
+        knowledge_base.text_encoder = (
+            opened(retrieval.text_encoder) if retrieval.text_encoder else None
+        )
+        if retrieval.index:
+            knowledge_base.searcher = _users_index(knowledge_base, base / retrieval.index, pool)
+            if retrieval.query_images and not any(
+                map(subjects_of, _first_middle_last(knowledge_base.searcher.documents))
             ):
-                one.notes.append("query_images: the index holds no query images")
-    return found
+                knowledge_base.notes.append("query_images: the index holds no query images")
+    return base_of_source
 
 
 def nothing_to_mine(source: str, lacking: Sequence[str]) -> UsageError:
@@ -148,43 +154,47 @@ def nothing_to_mine(source: str, lacking: Sequence[str]) -> UsageError:
 
 def retrieval_by_source(recipe: BuildRecipe, pool: SampledPool) -> dict[str, RetrievalSpec]:
     """Source -> how its distractors are found; ``negatives: auto`` is resolved by whether it ships any."""
-    return {source: how for source, (how, _) in _retrieval_by_source(recipe, pool).items()}
+    return {
+        source: retrieval for source, (retrieval, _) in _retrieval_by_source(recipe, pool).items()
+    }
 
 
 def _retrieval_by_source(
     recipe: BuildRecipe, pool: SampledPool
 ) -> dict[str, tuple[RetrievalSpec, list[str]]]:
     """As `retrieval_by_source`, without kinds that a knowledge base does not hold, and a note on each such kind."""
-    every = Counter(s.source for s in pool.samples)
+    samples_of = Counter(s.source for s in pool.samples)
     shipped = Counter(s.source for s in pool.samples if s.negatives)
-    found: dict[str, tuple[RetrievalSpec, list[str]]] = {}
+    retrieval_of_source: dict[str, tuple[RetrievalSpec, list[str]]] = {}
     for name, spec in pool.specs.items():
-        how = recipe.retrieval_of(spec).settled(shipped[name] / max(1, every[name]))
+        retrieval = recipe.retrieval_of(spec).settled(shipped[name] / max(1, samples_of[name]))
         lacking: list[str] = []
-        if how.mines and not how.index:
-            modes = ["text->text", "lexical"] if pool.whole.count(name, "texts") else []
+        if retrieval.mines and not retrieval.index:
+            modes = ["text->text", "lexical"] if pool.full_pool.count(name, "texts") else []
             modes += (
-                ["image->image"] if how.query_images or pool.whole.count(name, "images") else []
+                ["image->image"]
+                if retrieval.query_images or pool.full_pool.count(name, "images")
+                else []
             )
-            how, lacking = supported_options(how, modes)
-        found[name] = how, lacking
-    return found
+            retrieval, lacking = supported_options(retrieval, modes)
+        retrieval_of_source[name] = retrieval, lacking
+    return retrieval_of_source
 
 
 def _users_index(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Searcher:
     """Open an index that the user built, if it fits the recipe."""
     cut = str(checked_manifest(folder).get("cut", ""))
     if (chunker := base.chunker) is not None:
-        same = (
+        is_same = (
             cut == chunker.setting
-            if base.how.tokenizer
+            if base.retrieval_spec.tokenizer
             else cut.startswith(f"{chunker.size}:{chunker.overlap} ")
         )
-        if not same:
+        if not is_same:
             raise UsageError(
                 f"the recipe chunks {base.source} by {chunker.setting}, this index is chunked by {cut or 'nothing'}",
                 item=folder,
-                cure=f"build it with --chunk {base.how.chunk}, or give its own chunk in the recipe",
+                cure=f"build it with --chunk {base.retrieval_spec.chunk}, or give its own chunk in the recipe",
             )
 
     def opened(stored: str) -> Searcher:
@@ -253,7 +263,7 @@ def align_gold(
     for source, base in bases.items():
         samples = [s for s in pool.samples if s.source == source]
         base.gold.clear()
-        if not base.how.mines or (base.how.index and base.searcher is None):
+        if not base.retrieval_spec.mines or (base.retrieval_spec.index and base.searcher is None):
             continue
         documents: IndexedDocuments = (
             base.searcher
@@ -270,25 +280,29 @@ def align_gold(
 def _gold_documents(
     pool: SampledPool, base: KnowledgeBase, samples: Sequence[Sample], steps: Progress
 ) -> _GoldDocuments:
-    wanted = {id for s in samples for e in s.gold if e.text for id in (document_of(e), page_of(e))}
-    found = _GoldDocuments()
+    wanted_ids = {
+        id for s in samples for e in s.gold if e.text for id in (document_of(e), page_of(e))
+    }
+    gold_documents = _GoldDocuments()
     gold = (
         document
         for document in _documents_of(
             pool, base.source, f"documents of {base.source} read for gold", steps
         )
-        if {document.id, page_of(document)} & wanted and document.text is not None
+        if {document.id, page_of(document)} & wanted_ids and document.text is not None
     )
     for document in base.chunker.documents(gold) if base.chunker is not None else gold:
-        found.add(document)
-    return found
+        gold_documents.add(document)
+    return gold_documents
 
 
-def _documents_of(pool: SampledPool, source: str, what: str, steps: Progress) -> Iterator[Document]:
-    total = pool.whole.count(source)
-    for number, document in enumerate(pool.whole.documents_of(source), 1):
+def _documents_of(
+    pool: SampledPool, source: str, counted: str, steps: Progress
+) -> Iterator[Document]:
+    total = pool.full_pool.count(source)
+    for number, document in enumerate(pool.full_pool.documents_of(source), 1):
         if number % 1000 == 0 or number == total:
-            steps.count(what, number, total)
+            steps.count(counted, number, total)
         yield document
 
 
@@ -303,28 +317,32 @@ def align_gold_of_sample(
         leaks: of the sample. A chunk loses its picture if that is the query image.
         counted: how gold was aligned -> pieces, to be increased.
     """
-    found: dict[str, Evidence] = {}
+    gold_by_id: dict[str, Evidence] = {}
     for gold in sample.gold:
         ids = Gold([gold]).parts_in(documents) if gold.text else []
         parts = [part for id in ids if (part := documents.documents[id]).text]
         if not parts:
             counted["as shipped"] += 1
-            found.setdefault(gold.id, gold)
+            gold_by_id.setdefault(gold.id, gold)
             continue
-        chosen, how = _chunks_for(gold, parts, sample)
-        counted[how] += 1
+        chosen, way_found = _chunks_for(gold, parts, sample)
+        counted[way_found] += 1
         for part in chosen:
             if part.image is not None and leaks.query(part):
                 part = part.model_copy(
                     update={"id": f"{part.id}#text", "document": document_of(part), "image": None}
                 )
-            level = gold.level if how == "nearest" or part.text == gold.text else _level(part)
-            found.setdefault(part.id, Evidence.of(part, Role.GOLD, level=level))
-    own = tuple(e for e in sample.negatives if e.id not in found)
-    return sample.model_copy(update={"gold": tuple(found.values()), "negatives": own})
+            level = (
+                gold.level
+                if way_found == "nearest" or part.text == gold.text
+                else _evidence_level(part)
+            )
+            gold_by_id.setdefault(part.id, Evidence.of(part, Role.GOLD, level=level))
+    negatives = tuple(e for e in sample.negatives if e.id not in gold_by_id)
+    return sample.model_copy(update={"gold": tuple(gold_by_id.values()), "negatives": negatives})
 
 
-def _level(part: Document) -> Any:
+def _evidence_level(part: Document) -> Any:
     if part.document:
         return "passage"
     return "article" if page_of(part) == part.id else "section"
@@ -336,26 +354,27 @@ def _chunks_for(
     """The chunks for a piece of gold, and how they were found."""
     if len(parts) == 1:
         return list(parts), "at the cut"
-    inside = _squeezed(gold.text)
-    whole = next((part for part in parts if inside in _squeezed(part.text)), None)
-    if whole is not None:
-        return [whole], "at the cut"
+    inside = _squeeze_blanks(gold.text)
+    part_with_all = next((part for part in parts if inside in _squeeze_blanks(part.text)), None)
+    if part_with_all is not None:
+        return [part_with_all], "at the cut"
     if answer := [part for part in parts if holds(sample.answers, f"{part.title}\n{part.text}")]:
         return answer, "at the cut"
     if gold.level in ("passage", "quote"):  # all parts: it is short
         return list(parts), "at the cut"
-    asked = _words(sample.question)
-    best = sorted(range(len(parts)), key=lambda n: (-len(asked & _words(parts[n].text)), n))[
-        :NEAREST
-    ]
+    question_words = _words_to_compare(sample.question)
+    best = sorted(
+        range(len(parts)),
+        key=lambda n: (-len(question_words & _words_to_compare(parts[n].text)), n),
+    )[:NEAREST]
     return [parts[n] for n in sorted(best)], "nearest"
 
 
-def _squeezed(text: str | None) -> str:
+def _squeeze_blanks(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-def _words(text: str | None) -> set[str]:
+def _words_to_compare(text: str | None) -> set[str]:
     return set(re.findall(r"\w{3,}", (text or "").casefold()))
 
 
@@ -384,14 +403,14 @@ def index_bases(
         UsageError: another index is in the way; or as `build_index`.
     """
     if (out / "manifest.json").is_file():
-        names = ", ".join(source for source, base in bases.items() if base.how.mines)
+        names = ", ".join(source for source, base in bases.items() if base.retrieval_spec.mines)
         raise UsageError(
             "this folder is an index itself, but a build needs a folder below it for each source",
             item=out,
             cure=f"move the index to {out.name}/SOURCE ({names}), or name it in the recipe: retrieval.index",
         )
     for source, base in bases.items():
-        if not base.how.mines or base.searcher is not None or base.encoder is None:
+        if not base.retrieval_spec.mines or base.searcher is not None or base.encoder is None:
             continue
         documents: Iterator[Document] = _documents_to_index(pool, base, steps)
         if base.chunker is not None:
@@ -403,7 +422,7 @@ def index_bases(
             text_encoder=base.text_encoder,
             image_root=pool.root,
             skip_bad=skip_bad,
-            progress=_reporter(source, steps, stopped),
+            progress=_report_progress(source, steps, stopped),
             corpus=source,
             cut=base.cut,
             owner=OWNER,
@@ -413,13 +432,13 @@ def index_bases(
         )
 
 
-def _reporter(
+def _report_progress(
     source: str, steps: Progress, stopped: Callable[[], bool]
 ) -> Callable[[str, int, int], None]:
-    def report(what: str, done: int, total: int) -> None:
+    def report(counted: str, done: int, total: int) -> None:
         if stopped():
             raise IndexNotNeeded
-        steps.count(f"{source}: {what}", done, total)
+        steps.count(f"{source}: {counted}", done, total)
 
     return report
 
@@ -430,7 +449,7 @@ def _documents_to_index(
     """The documents of a base with their own ids, and the query images if the recipe wants them."""
     for document in _documents_of(pool, base.source, f"{base.source}: documents read", steps):
         yield unprefixed(document, base.prefix)
-    if base.how.query_images:
+    if base.retrieval_spec.query_images:
         yield from query_images([s for s in pool.samples if s.source == base.source], base.prefix)
 
 

@@ -19,7 +19,7 @@ from demur.curation.recipe import BuildRecipe
 from demur.curation.topics import Drift
 from demur.indexing.encoders import fingerprint_of
 from demur.judge.cascade import BELOW
-from demur.release.evidence import separation
+from demur.release.evidence import measure_separation
 from demur.release.layout import evidence_licences
 from demur.retrieval.recall import Choice
 from demur.scenarios.conditions import condition
@@ -36,33 +36,35 @@ def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
     facts = recipe.model_dump(mode="json")
     for source in facts["sources"]:
         del source["path"]
-    for how in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
-        if how is not None:  # "bases" states what is in them
-            how["index"] = Path(how["index"]).name if how["index"] else None
-            how["tokenizer"] = Path(how["tokenizer"]).name if how["tokenizer"] else None
+    for retrieval in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
+        if retrieval is not None:  # "bases" states what is in them
+            retrieval["index"] = Path(retrieval["index"]).name if retrieval["index"] else None
+            retrieval["tokenizer"] = (
+                Path(retrieval["tokenizer"]).name if retrieval["tokenizer"] else None
+            )
     return facts
 
 
-def about(
+def describe_build(
     recipe: BuildRecipe,
     ctx: BuildContext,
     states: Mapping[str, SampleState],
     decisions: Mapping[str, Decision],
-    kept: Sequence[Sample],
+    kept_samples: Sequence[Sample],
     choices: Sequence[Choice],
     retest: Mapping[str, Mapping[str, int]],
     topics: Sequence[Drift],
 ) -> dict[str, Any]:
     """Everything in the manifest except names, counts and hashes."""
     pool, encoder, runner = ctx.pool, ctx.encoder, ctx.runner
-    stage_one = [state.of(Stage.PARAMETRIC) for state in states.values()]
+    stage_one = [state.labels_of(Stage.PARAMETRIC) for state in states.values()]
     specs = recipe.specs()
     systems = {name: runner.system(name) for name in specs}
     licences = {
         source: sorted({s.licence for s in pool.samples if s.source == source and s.licence})
         for source in pool.sizes
     }
-    of_evidence = evidence_licences(kept, pool.sizes)
+    of_evidence = evidence_licences(kept_samples, pool.sizes)
     return {
         "recipe": recipe_of(recipe),
         "seed": recipe.seed,
@@ -85,13 +87,17 @@ def about(
             "note": encoder.note,
             "fingerprint": fingerprint_of(encoder),
         },
-        "bases": {source: _base(base) for source, base in ctx.bases.items()},
-        "separation": [row.model_dump(mode="json") for row in separation(kept, as_shown)],
+        "bases": {source: _describe_base(base) for source, base in ctx.bases.items()},
+        "separation": [
+            row.model_dump(mode="json")
+            for row in measure_separation(kept_samples, evidence_as_shown)
+        ],
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": ctx.judge.id,
         "gates": list(specs),
         "gate_models": {
-            name: model_of(recipe, ctx, name) | {"asked": _asked(name, states, decisions, runner)}
+            name: model_of(recipe, ctx, name)
+            | {"asked": _count_asked(name, states, decisions, runner)}
             for name in specs
         },
         "models": {name: system.note or system.id for name, system in systems.items()}
@@ -104,7 +110,7 @@ def about(
                 unknown_without_evidence(labels, "literal") is True for labels in stage_one
             ),
         },
-        "judged": {"sure_from": BELOW, "methods": _methods(states, decisions, runner)},
+        "judged": {"sure_from": BELOW, "methods": _count_methods(states, decisions, runner)},
         "retest": {name: dict(counts) for name, counts in retest.items()},
         "topics": [d.model_dump(mode="json") for d in topics],
         "limits": list(recipe.limits),
@@ -112,16 +118,16 @@ def about(
     }
 
 
-def as_shown(sample: Sample) -> tuple[str, ...]:
+def evidence_as_shown(sample: Sample) -> tuple[str, ...]:
     """Ids of all evidence of a sample, in the order in which a system sees it."""
-    found = context(sample, scenario(f"realistic(k={len(sample.negatives)})"))
-    return () if found is None else found.evidence
+    shown_context = context(sample, scenario(f"realistic(k={len(sample.negatives)})"))
+    return () if shown_context is None else shown_context.evidence
 
 
-def _base(base: KnowledgeBase) -> dict[str, Any]:
+def _describe_base(base: KnowledgeBase) -> dict[str, Any]:
     """Where a source's distractors come from, and how its gold is shown."""
     facts: dict[str, Any] = {
-        "negatives": base.how.negatives,
+        "negatives": base.retrieval_spec.negatives,
         "gold": dict(sorted(base.gold.items())),
     }
     if base.searcher is not None:
@@ -163,7 +169,7 @@ def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any
     return facts
 
 
-def _asked(
+def _count_asked(
     name: str,
     states: Mapping[str, SampleState],
     decisions: Mapping[str, Decision],
@@ -174,63 +180,63 @@ def _asked(
     Without evidence and with each surviving distractor every gate was asked all it can be, in every way of building.
     With the gold evidence ``asked`` counts what it could be asked: one right answer of any gate is enough.
     """
-    found: dict[str, dict[str, Any]] = {}
+    counts_of_stage: dict[str, dict[str, Any]] = {}
     for sample, decision in decisions.items():
         if decision.kept:
             for stage in Stage:
-                for shown in decision.survivors if stage is Stage.DISTRACTOR else ("",):
-                    labels = states[sample].of(stage, shown)
+                for distractor in decision.survivors if stage is Stage.DISTRACTOR else ("",):
+                    labels = states[sample].labels_of(stage, distractor)
                     if name in labels:
-                        one = found.setdefault(
+                        counts = counts_of_stage.setdefault(
                             stage.value, {"asked": 0, "of": 0, "skipped": Counter[str]()}
                         )
-                        one["of"] += 1
+                        counts["of"] += 1
                         if labels[name] is Label.SKIPPED:
-                            one["skipped"][
-                                runner.answers[sample, GateQuery(name, stage, shown)].why
+                            counts["skipped"][
+                                runner.answers[sample, GateQuery(name, stage, distractor)].why
                             ] += 1
                         else:
-                            one["asked"] += 1
+                            counts["asked"] += 1
     return {
-        stage: one | {"skipped": dict(sorted(one["skipped"].items()))}
-        for stage, one in found.items()
+        stage: counts | {"skipped": dict(sorted(counts["skipped"].items()))}
+        for stage, counts in counts_of_stage.items()
     }
 
 
-def _methods(
+def _count_methods(
     states: Mapping[str, SampleState], decisions: Mapping[str, Decision], runner: GateRunner
 ) -> dict[str, dict[str, int]]:
     """Method -> how many verdicts it gave on gates' answers about kept samples, and how sure it was of them.
 
     ``less_sure`` are those whose outcome is right with a chance below `BELOW`, ``unmeasured`` those of which nobody
-    measured it. As in `verdicts`, only answers that every way of building needs are counted.
+    measured it. As in `gate_verdicts`, only answers that every way of building needs are counted.
     """
-    found: dict[str, dict[str, int]] = {}
+    counts_of_method: dict[str, dict[str, int]] = {}
     for sample, decision in decisions.items():
         queries = [(Stage.PARAMETRIC, ""), *((Stage.DISTRACTOR, d) for d in decision.survivors)]
-        for stage, shown in queries if decision.kept else ():
-            for gate, label in states[sample].of(stage, shown).items():
+        for stage, distractor in queries if decision.kept else ():
+            for gate, label in states[sample].labels_of(stage, distractor).items():
                 if label is Label.SKIPPED:
                     continue
-                answer = runner.answers[sample, GateQuery(gate, stage, shown)]
-                counts = found.setdefault(
+                answer = runner.answers[sample, GateQuery(gate, stage, distractor)]
+                counts = counts_of_method.setdefault(
                     answer.method or "not stated", {"verdicts": 0, "less_sure": 0, "unmeasured": 0}
                 )
                 chance = answer.probability
                 counts["verdicts"] += 1
                 counts["less_sure"] += chance is not None and chance < BELOW
                 counts["unmeasured"] += chance is None
-    return dict(sorted(found.items()))
+    return dict(sorted(counts_of_method.items()))
 
 
-def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:
+def gate_verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator[GateVerdict]:
     """The verdicts of every gate on a kept sample, without evidence and with each surviving distractor.
 
     Every way of building has these: a sample is kept only when all of them are known.
     """
     answers = {}
     labels = {}
-    for gate, label in state.of(Stage.PARAMETRIC).items():
+    for gate, label in state.labels_of(Stage.PARAMETRIC).items():
         answer = runner.answers[sample.id, GateQuery(gate, Stage.PARAMETRIC)]
         labels[gate] = f"skipped:{answer.why}" if label is Label.SKIPPED else answer.label.value
         if answer.text:
@@ -243,7 +249,7 @@ def verdicts(sample: Sample, state: SampleState, runner: GateRunner) -> Iterator
     for d in decision.survivors if decision else ():
         labels_here = {
             gate: label.value
-            for gate, label in state.of(Stage.DISTRACTOR, d).items()
+            for gate, label in state.labels_of(Stage.DISTRACTOR, d).items()
             if label is not None
         }
         why = "alone it lets no gate answer"

@@ -41,10 +41,10 @@ def gate_of(text: str) -> dict[str, Any]:
     """
     if not text.lstrip().startswith("{"):
         return {"system": text}
-    found = parsed_yaml(text, text, "write {system: NAME, name: ..., cost: ...}")
-    if not isinstance(found, dict):
+    gate = parsed_yaml(text, text, "write {system: NAME, name: ..., cost: ...}")
+    if not isinstance(gate, dict):
         raise UsageError("not a gate", item=text, cure="write {system: NAME, name: ..., cost: ...}")
-    return found
+    return gate
 
 
 def carry_over(work: Path, out: Path) -> None:
@@ -72,12 +72,12 @@ def carry_over(work: Path, out: Path) -> None:
         if (out / "build" / "calls.sqlite").exists():
             forget_spending(out / "build" / "calls.sqlite")
         if (work / "index").is_dir():
-            _copied(work / "index", out / "index")
+            _copy_folder(work / "index", out / "index")
     with suppress(
         OSError
     ):  # if another process removes the pool just now, the sources are read again
         if pool := kept_pool(work / "build" / "pool"):
-            _copied(pool, out / "build" / "pool" / pool.name)
+            _copy_folder(pool, out / "build" / "pool" / pool.name)
     write_atomic(out / "build" / "carried", f"{work}\n")
 
 
@@ -113,43 +113,45 @@ def enlarge(
     """
     folder = old if (old / "manifest.json").exists() else old / "release"
     release = Release.open(folder)
-    made = trusted_recipe(folder)
-    data = made.recipe.model_dump(mode="json")
+    old_recipe = trusted_recipe(folder)
+    data = old_recipe.recipe.model_dump(mode="json")
     data["gates"] += [gate_of(gate) if isinstance(gate, str) else gate for gate in gates]
     data["version"] = version or next_minor(release.version)
     recipe = parse_recipe(data, "recipe with the new gates")
-    out = out or made.work.with_name(f"{recipe.name}-{recipe.version}")
-    return Enlarged(made._replace(recipe=recipe, skip_bad=skip_bad or made.skip_bad), out)
+    out = out or old_recipe.work.with_name(f"{recipe.name}-{recipe.version}")
+    return Enlarged(
+        old_recipe._replace(recipe=recipe, skip_bad=skip_bad or old_recipe.skip_bad), out
+    )
 
 
-def estimate_rebuild(what: Enlarged, prices: Path | None = None) -> BuildEstimate:
+def estimate_rebuild(enlarged: Enlarged, prices: Path | None = None) -> BuildEstimate:
     """Estimate it from the verdicts that would be carried over; writes nothing."""
-    new, out = what
+    new, out = enlarged
     begun = out if (out / "build" / "carried").exists() else new.work
     return estimate_build(
         new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices, keep_pool=False
     )
 
 
-def rebuild(what: Enlarged, **options: Any) -> Built:
+def rebuild(enlarged: Enlarged, **options: Any) -> Built:
     """Build it with the verdicts, replies, pool and index of the old one; ``options`` go to `curate`."""
-    new, out = what
+    new, out = enlarged
     carry_over(new.work, out)
     write_recipe(new.recipe, out, base=new.base)
     return curate(new.recipe, out, base=new.base, skip_bad=new.skip_bad, **options)
 
 
-def _copied(folder: Path, target: Path) -> None:
+def _copy_folder(folder: Path, target: Path) -> None:
     """Copy a folder, whole or not at all; its files are never changed in place."""
     if target.exists():
         return
     part = target.with_name(f"{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
-    shutil.copytree(folder, part, symlinks=True, copy_function=_linked)
+    shutil.copytree(folder, part, symlinks=True, copy_function=_link_or_copy)
     part.rename(target)
 
 
-def _linked(source: str, target: str) -> str:
+def _link_or_copy(source: str, target: str) -> str:
     """Link a file, or copy it where the disk has no links."""
     try:
         os.link(source, target)

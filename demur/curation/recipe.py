@@ -129,35 +129,40 @@ class BuildRecipe(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _what_is_left_out(cls, given: Any) -> Any:
+    def _fill_retrieval(cls, data: Any) -> Any:
         """Complete each source's ``retrieval``: its own keys override the common ones, which override the preset's."""
-        if not isinstance(given, Mapping):
-            return given
-        name = given.get("preset")
+        if not isinstance(data, Mapping):
+            return data
+        name = data.get("preset")
         if name is not None and (not isinstance(name, str) or name not in PRESETS):
             raise ValueError(
                 f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}"
             )
         preset, common, sources = (
             PRESETS.get(str(name), {}),
-            given.get("retrieval") or {},
-            given.get("sources"),
+            data.get("retrieval") or {},
+            data.get("sources"),
         )
         if (
             not isinstance(sources, Sequence)
             or isinstance(sources, str)
             or not isinstance(common, Mapping)
         ):
-            return given  # the fields report what is wrong
+            return data  # the fields report what is wrong
 
-        def whole(source: Any) -> Any:
-            own = source.get("retrieval") if isinstance(source, Mapping) else None
+        def complete_source(source: Any) -> Any:
+            source_retrieval = source.get("retrieval") if isinstance(source, Mapping) else None
             of_preset = preset.get(str(source.get("name"))) if isinstance(source, Mapping) else None
-            if (own is None and of_preset is None) or not isinstance(own or {}, Mapping):
+            if (source_retrieval is None and of_preset is None) or not isinstance(
+                source_retrieval or {}, Mapping
+            ):
                 return source
-            return {**source, "retrieval": {**(of_preset or {}), **common, **(own or {})}}
+            return {
+                **source,
+                "retrieval": {**(of_preset or {}), **common, **(source_retrieval or {})},
+            }
 
-        return {**given, "sources": [whole(source) for source in sources]}
+        return {**data, "sources": [complete_source(source) for source in sources]}
 
     @field_validator("name", "version")
     @classmethod
@@ -174,11 +179,11 @@ class BuildRecipe(Record):
         if not any(Stage.PARAMETRIC in g.stages for g in self.gates):
             raise ValueError("no gate is asked without evidence: give one the stage 'parametric'")
         for source in self.sources:
-            how = self.retrieval_of(source)
-            if how.negatives == "mined" and how.wanted < self.rules.k_min:
+            retrieval = self.retrieval_of(source)
+            if retrieval.negatives == "mined" and retrieval.wanted < self.rules.k_min:
                 raise ValueError(
                     f"k_min={self.rules.k_min} distractors per sample, but retrieval for {source.name} finds at most "
-                    f"{how.wanted} (text + lexical + visual)"
+                    f"{retrieval.wanted} (text + lexical + visual)"
                 )
         if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
             raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
@@ -225,21 +230,21 @@ def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
         return BuildRecipe.model_validate(data)
     except ValidationError as error:
         raise UsageError(
-            "; ".join(_complaint(e) for e in error.errors()),
+            "; ".join(_say_what_is_wrong(e) for e in error.errors()),
             item=item,
             cure="correct the recipe; docs/recipe.md lists the keys",
         ) from error
 
 
-def _complaint(error: Any) -> str:
+def _say_what_is_wrong(error: Any) -> str:
     if error["type"] == "extra_forbidden":
         place = ".".join(str(step) for step in error["loc"])
-        near = did_you_mean(str(error["loc"][-1]), _keys(error["loc"][:-1]), cutoff=0.6)
+        near = did_you_mean(str(error["loc"][-1]), _known_keys(error["loc"][:-1]), cutoff=0.6)
         return f"{place}: no such key" + (f" ({near})" if near else "")
     return complaint(error)
 
 
-def _keys(place: Sequence[object]) -> list[str]:
+def _known_keys(place: Sequence[object]) -> list[str]:
     """Keys that a recipe has at a place."""
     parts: dict[object, type[Record]] = {
         "sources": SourceSpec,

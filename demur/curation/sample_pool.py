@@ -62,7 +62,7 @@ class SampledPool(NamedTuple):
         left_out: samples that the user allowed to be left out of the pool, each with its reason.
     """
 
-    whole: Pool
+    full_pool: Pool
     samples: list[Sample]
     root: Path
     sizes: dict[str, int]
@@ -105,7 +105,7 @@ def sample_sources(
     ]
     pool = _pool_of(opened, sources, folder, keep)
     place = pool.root
-    parts = pool.made["parts"]
+    parts = pool.pool_json["parts"]
     sizes: dict[str, int] = {}
     hashes: dict[str, str] = {}
     specs: dict[str, SourceSpec] = {}
@@ -123,19 +123,19 @@ def sample_sources(
             left_out.append(row)
             continue
         problems.note(f"{row.source}: {row.reason}" if len(sources) > 1 else row.reason)
-    problems.count(sum(row["bad"] for row in pool.made["counts"]["sources"]) - len(problems))
+    problems.count(sum(row["bad"] for row in pool.pool_json["counts"]["sources"]) - len(problems))
     problems.settle(skip_bad=skip_bad)
     if not any(sizes.values()):
         raise DataError(
             "the sources hold no samples", item=", ".join(sizes), cure="check their folders"
         )
-    samples = _sampled(pool, [spec.per_topic for spec in sources], seed)
+    samples = _draw_samples(pool, [spec.per_topic for spec in sources], seed)
     image_hashes = ImageHashes(place, place / IMAGE_HASHES, HASHES_IN_MEMORY)
-    kept = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
-    repeated = len(samples) - len(kept)
+    distinct_samples = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
+    repeated = len(samples) - len(distinct_samples)
     return SampledPool(
         pool,
-        kept,
+        distinct_samples,
         place,
         sizes,
         problems.skipped,
@@ -159,17 +159,17 @@ def _pool_of(
 ) -> Pool:
     """The pool of the sources: that in the folder, if it is of their present state, else a new one."""
     if not keep:
-        place = folder / _state(opened, sources)
-        if not _whole(place):
+        place = folder / _state_digest(opened, sources)
+        if not _is_intact(place):
             place = Path(tempfile.mkdtemp(prefix="demur-pool-"))
             atexit.register(shutil.rmtree, place, ignore_errors=True)
             build(opened, place, documents=True, skip_bad=True, for_release=True)
         return Pool(place)
     # Locked before the files are examined: a second process finds the pool of the first.
     with locked(folder / "lock", "reading the sources", wait=True):
-        key = _state(opened, sources)
+        key = _state_digest(opened, sources)
         place, work = folder / key, folder / f".making-{key}"
-        if not _whole(place):
+        if not _is_intact(place):
             with storage_errors(folder):
                 for each in folder.iterdir():
                     if each.is_dir():
@@ -191,7 +191,7 @@ def kept_pool(folder: Path) -> Path | None:
     return next((path.parent for path in folder.glob("[0-9a-f]" * 16 + "/pool.json")), None)
 
 
-def _whole(place: Path) -> bool:
+def _is_intact(place: Path) -> bool:
     """Whether all files have the hashes they were written with."""
     try:
         return all(
@@ -202,7 +202,7 @@ def _whole(place: Path) -> bool:
         return False
 
 
-def _state(opened: Sequence[Source], sources: Sequence[SourceSpec]) -> str:
+def _state_digest(opened: Sequence[Source], sources: Sequence[SourceSpec]) -> str:
     """A hash of everything that decides the content of the pool; always a new one for sources outside their folders."""
     parts: list[Any] = [POOL_FORMAT, __version__]
     for source, spec in zip(opened, sources, strict=True):
@@ -221,7 +221,7 @@ def _state(opened: Sequence[Source], sources: Sequence[SourceSpec]) -> str:
                 file_digest(Path(code)) if code else "",
                 code_digest(type(source)),
                 [_size_and_times(path.stat()) for path in files],
-                _stamp(source.root),
+                _folder_digest(source.root),
                 time.time_ns() if getattr(source, "elsewhere", False) else 0,
             ]
         )
@@ -232,7 +232,7 @@ def _size_and_times(stat: os.stat_result) -> tuple[int, int, int]:
     return stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-def _stamp(root: Path) -> str:
+def _folder_digest(root: Path) -> str:
     """A hash of the names, sizes and times of all files below a folder; the order of listing does not matter."""
     total, seen, todo = 0, set(), [root]
     while todo:
@@ -247,11 +247,14 @@ def _stamp(root: Path) -> str:
                     try:
                         if entry.is_dir():
                             todo.append(Path(entry.path))
-                        what = [os.path.relpath(entry.path, root), *_size_and_times(entry.stat())]
+                        entry_state = [
+                            os.path.relpath(entry.path, root),
+                            *_size_and_times(entry.stat()),
+                        ]
                     except OSError:  # a link to nowhere
-                        what = [os.path.relpath(entry.path, root)]
+                        entry_state = [os.path.relpath(entry.path, root)]
                     total += int.from_bytes(
-                        sha256(repr(what).encode("utf-8", "surrogateescape")).digest(), "big"
+                        sha256(repr(entry_state).encode("utf-8", "surrogateescape")).digest(), "big"
                     )
     return f"{total % (1 << 256):064x}"
 
@@ -259,7 +262,7 @@ def _stamp(root: Path) -> str:
 # --- the choice ----------------------------------------------------------------------------------
 
 
-def _sampled(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sample]:
+def _draw_samples(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sample]:
     """At most so many samples of each part, topic and query modality, drawn by the seed, in their original order.
 
     Args:
@@ -267,25 +270,27 @@ def _sampled(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sampl
         most_of: for each part, the most samples per topic; None for all.
     """
     if all(most is None for most in most_of):
-        return [_sample(line) for _, line in pool.lines("samples")]
+        return [_parse_sample(line) for _, line in pool.lines("samples")]
     groups: defaultdict[tuple[int, str, bool], array[int]] = defaultdict(lambda: array("q"))
     for number, (part, line) in enumerate(pool.lines("samples")):
         if most_of[part] is not None:
             row = loose_json(line)
             groups[part, row["topic"], bool(row["images"])].append(number)
-    taken: set[int] = set()
+    taken_places: set[int] = set()
     for (part, topic, pictured), group in groups.items():
         dice = random.Random(seed_of(seed, "choose", topic, pictured))
         most = most_of[part] or len(group)
-        taken.update(group[at] for at in dice.sample(range(len(group)), min(most, len(group))))
+        taken_places.update(
+            group[at] for at in dice.sample(range(len(group)), min(most, len(group)))
+        )
     return [
-        _sample(line)
+        _parse_sample(line)
         for number, (part, line) in enumerate(pool.lines("samples"))
-        if most_of[part] is None or number in taken
+        if most_of[part] is None or number in taken_places
     ]
 
 
-def _sample(line: bytes) -> Sample:
+def _parse_sample(line: bytes) -> Sample:
     return Sample.model_validate(loose_json(line))
 
 
@@ -298,14 +303,14 @@ def _without_repeats(samples: list[Sample], image_hashes: ImageHashes) -> list[S
     for sample in samples:
         asking[normalise(sample.question)].add(sample.source)
     finder = DuplicateFinder()
-    kept = []
+    distinct_samples = []
     for sample in samples:
         if len(asking[normalise(sample.question)]) > 1:
-            seen = [image_hashes(ref) for ref in sample.images]
-            known = tuple(image_hash for image_hash in seen if image_hash is not None)
-            if len(known) == len(seen) and any(
-                t.source != sample.source for t in finder.of(sample, known)
+            hashes = [image_hashes(ref) for ref in sample.images]
+            readable_hashes = tuple(image_hash for image_hash in hashes if image_hash is not None)
+            if len(readable_hashes) == len(hashes) and any(
+                t.source != sample.source for t in finder.find_earlier(sample, readable_hashes)
             ):
                 continue
-        kept.append(sample)
-    return kept
+        distinct_samples.append(sample)
+    return distinct_samples

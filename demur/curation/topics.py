@@ -80,8 +80,8 @@ class Drift(Record):
     draws: int
 
 
-def drift(
-    topics: Sequence[str], kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0
+def compare_topics(
+    topics: Sequence[str], is_kept: Sequence[bool], *, by: str, draws: int = 5000, seed: int = 0
 ) -> Drift:
     """Compare the topics of a pool with those of the samples kept from it.
 
@@ -90,7 +90,7 @@ def drift(
 
     Args:
         topics: n, of the pool.
-        kept: n, whether each sample is kept.
+        is_kept: n, whether each sample is kept.
         draws: random choices of m samples, for the p-value (the exact null: multivariate hypergeometric).
 
     Raises:
@@ -99,21 +99,21 @@ def drift(
     import numpy as np
 
     before = Counter(topics)
-    after = Counter(t for t, k in zip(topics, kept, strict=True) if k)
-    n, m = len(topics), sum(kept)
+    after = Counter(t for t, k in zip(topics, is_kept, strict=True) if k)
+    n, m = len(topics), sum(is_kept)
     if not n:
         raise ValueError("the pool is empty")
     names = sorted(before, key=lambda t: (-before[t], t))
     counts = np.array([before[t] for t in names], dtype=np.int64)
     expected = counts * (m / n)
 
-    def distance(seen: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def distance(kept_counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         if not 0 < m < n:
-            return np.zeros(seen.shape[:-1])
-        found: npt.NDArray[np.float64] = (
-            n / (n - m) * (np.square(seen - expected) / expected).sum(axis=-1)
+            return np.zeros(kept_counts.shape[:-1])
+        distances: npt.NDArray[np.float64] = (
+            n / (n - m) * (np.square(kept_counts - expected) / expected).sum(axis=-1)
         )
-        return found
+        return distances
 
     chi_square = float(distance(np.array([after[t] for t in names])))
     at_random = distance(
@@ -163,24 +163,25 @@ def representatives(
 
     places: dict[str, list[int]] = defaultdict(list)
     seen: set[tuple[str, str]] = set()
-    for at, (topic, question) in enumerate(zip(topics, questions, strict=True)):
+    for index, (topic, question) in enumerate(zip(topics, questions, strict=True)):
         if (topic, question) not in seen:
             seen.add((topic, question))
-            places[topic].append(at)
-    found = {}
-    for topic, own in sorted(places.items()):
-        points = vectors[own].astype(np.float64)
+            places[topic].append(index)
+    nearest = {}
+    for topic, indices in sorted(places.items()):
+        points = vectors[indices].astype(np.float64)
         near = np.round(
             points @ points.mean(axis=0), 9
         )  # rounded, so that ties are ties on every machine
-        found[topic] = [
-            own[i] for i in sorted(range(len(own)), key=lambda i: (-near[i], questions[own[i]]))
+        nearest[topic] = [
+            indices[i]
+            for i in sorted(range(len(indices)), key=lambda i: (-near[i], questions[indices[i]]))
         ][:most]
-    return found
+    return nearest
 
 
 @cache
-def instruction() -> str:
+def naming_prompt() -> str:
     """The prompt that asks for a name."""
     return files("demur.curation").joinpath("prompts", NAMING).read_text(encoding="utf-8").strip()
 
@@ -193,25 +194,25 @@ def read_name(reply: str) -> TopicName | None:
     >>> read_name("I would call it birds.") is None
     True
     """
-    for found in re.finditer(r"\{[^{}]{1,2000}\}", reply[:20_000]):
+    for match in re.finditer(r"\{[^{}]{1,2000}\}", reply[:20_000]):
         try:
-            said = parsed_json(found[0])
+            stated = parsed_json(match[0])
         except ValueError:
             continue
-        name, description = said.get("name"), said.get("description", "")
+        name, description = stated.get("name"), stated.get("description", "")
         if isinstance(name, str) and isinstance(description, str) and plain(name):
             return TopicName(plain(name)[:60], plain(description)[:240])
     return None
 
 
-def named(topics: Sequence[str], names: Mapping[str, TopicName]) -> list[str]:
+def rename_topics(topics: Sequence[str], names: Mapping[str, TopicName]) -> list[str]:
     """Rename topics; equal names are numbered, a topic without a name keeps its words."""
     called: dict[str, str] = {}
-    given: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
     for topic in sorted(set(topics)):
         name = names[topic].name if topic in names else topic
-        given[name] += 1
-        called[topic] = name if given[name] == 1 else f"{name} ({given[name]})"
+        uses[name] += 1
+        called[topic] = name if uses[name] == 1 else f"{name} ({uses[name]})"
     return [called[topic] for topic in topics]
 
 
@@ -259,10 +260,10 @@ TRIES = 2
 """Replies of a model that are tried for one name; then the topic keeps its words."""
 
 
-async def drifts(
+async def compare_all_topics(
     recipe: BuildRecipe,
     samples: Sequence[Sample],
-    kept: Sequence[bool],
+    is_kept: Sequence[bool],
     embed: Callable[[Sequence[str]], npt.NDArray[np.float32]],
     namer: ModelSystem | None = None,
 ) -> list[Drift]:
@@ -270,7 +271,7 @@ async def drifts(
 
     Args:
         samples: n, the pool.
-        kept: n, whether each is kept.
+        is_kept: n, whether each is kept.
         embed: embeds questions: (n, d) float32, rows of length 1; not called with ``topics: none``.
         namer: names the topics found; None names them by their words.
 
@@ -278,31 +279,34 @@ async def drifts(
         MissingExtra: BERTopic is not installed.
         CallError: the namer cannot be reached.
     """
-    found: list[Drift] = []
+    comparisons: list[Drift] = []
     if any(s.topic for s in samples):
-        found.append(
-            drift([s.topic or "(none)" for s in samples], kept, by="source", seed=recipe.seed)
+        comparisons.append(
+            compare_topics(
+                [s.topic or "(none)" for s in samples], is_kept, by="source", seed=recipe.seed
+            )
         )
     if recipe.topics == "none":
-        return found
+        return comparisons
     questions = [s.question for s in samples]
     vectors = await asyncio.to_thread(embed, questions)
     topics = await asyncio.to_thread(bertopics, questions, vectors, seed=recipe.seed)
-    by = recipe.topics
+    origin = recipe.topics
     if namer is None:
-        return [*found, drift(topics, kept, by=by, seed=recipe.seed)]
+        return [*comparisons, compare_topics(topics, is_kept, by=origin, seed=recipe.seed)]
     names = await name_topics(samples, topics, vectors, namer)
     kinds = {topic: name for topic, name in names.items() if name is not None}
-    called = named(topics, kinds)
-    said = drift(called, kept, by=by, seed=recipe.seed)
+    called = rename_topics(topics, kinds)
+    question_drift = compare_topics(called, is_kept, by=origin, seed=recipe.seed)
     about = {
         new: kinds[old].description for old, new in zip(topics, called, strict=True) if old in kinds
     }
     rows = tuple(
-        row.model_copy(update={"description": about.get(row.topic, "")}) for row in said.rows
+        row.model_copy(update={"description": about.get(row.topic, "")})
+        for row in question_drift.rows
     )
     by_whom = {"named_by": namer.id, "unnamed": sum(name is None for name in names.values())}
-    return [*found, said.model_copy(update={"rows": rows, **by_whom})]
+    return [*comparisons, question_drift.model_copy(update={"rows": rows, **by_whom})]
 
 
 async def name_topics(
@@ -323,8 +327,8 @@ async def name_topics(
     """
     questions = [s.question for s in samples]
 
-    async def one(topic: str, places: Sequence[int]) -> tuple[str, TopicName | None]:
-        parts: list[str | ImageRef] = [f"{instruction()}\n\n"]
+    async def name_topic(topic: str, places: Sequence[int]) -> tuple[str, TopicName | None]:
+        parts: list[str | ImageRef] = [f"{naming_prompt()}\n\n"]
         for number, at in enumerate(places, 1):
             parts.append(f"{number}. {questions[at]}\n")
             if namer.layout.images != "none":
@@ -336,5 +340,9 @@ async def name_topics(
                 return topic, name
         return topic, None
 
-    shown: Mapping[str, Sequence[int]] = representatives(topics, questions, vectors)
-    return dict(await asyncio.gather(*(one(topic, places) for topic, places in shown.items())))
+    places_of_topic: Mapping[str, Sequence[int]] = representatives(topics, questions, vectors)
+    return dict(
+        await asyncio.gather(
+            *(name_topic(topic, places) for topic, places in places_of_topic.items())
+        )
+    )

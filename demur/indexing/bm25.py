@@ -38,7 +38,7 @@ from demur.core.errors import IndexFileError, UsageError
 from demur.core.store import storage_errors
 from demur.core.system import allocate, release_memory
 from demur.core.text import stream_safe
-from demur.indexing.exact import MARGIN, Found
+from demur.indexing.exact import MARGIN, Neighbours
 
 Method = Literal["lucene", "okapi"]
 K1, B = 1.5, 0.75
@@ -68,11 +68,11 @@ def words(text: str) -> list[str]:
         .casefold()
         .replace("i\u0307", "i")
     )
-    return _word().findall(unicodedata.normalize("NFKC", folded))
+    return _word_pattern().findall(unicodedata.normalize("NFKC", folded))
 
 
 @cache
-def _word() -> re.Pattern[str]:
+def _word_pattern() -> re.Pattern[str]:
     r"""``\w`` followed by any number of ``\w`` and combining marks, for which `re` has no class.
 
     The look-ahead spares most words the search through all marks, which takes longer than all the rest.
@@ -110,13 +110,13 @@ def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene")
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as spool:
-            vocabulary, lengths, df = _count(texts, spool)
+            vocabulary, lengths, df = _count_postings(texts, spool)
             n = len(lengths)
             idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (K1 + 1)
             average = float(lengths.sum()) / n if lengths.any() else 1.0
             dtype = np.float32 if method == "lucene" else np.float64
             release_memory()
-            _invert(spool, folder, df, idf, lengths, average, np.dtype(dtype))
+            _invert_postings(spool, folder, df, idf, lengths, average, np.dtype(dtype))
         (folder / "vocab.index.json").write_text(
             json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8"
         )
@@ -145,7 +145,7 @@ def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene")
     }
 
 
-def _count(
+def _count_postings(
     texts: Iterable[str], spool: IO[bytes]
 ) -> tuple[dict[str, int], NDArray[np.int32], NDArray[np.int64]]:
     """Spool (word, row, count) of every posting; returns the vocabulary, text lengths and document frequencies."""
@@ -158,17 +158,17 @@ def _count(
         first = len(lengths) - len(sizes)
         rows = np.repeat(np.arange(first, len(lengths), dtype=np.int32), sizes)
         spool.write(np.column_stack([numbers, rows, counts]).tobytes())
-        found = np.bincount(numbers, minlength=len(vocabulary))
-        found[: len(df)] += df
+        frequencies = np.bincount(numbers, minlength=len(vocabulary))
+        frequencies[: len(df)] += df
         del numbers[:], counts[:], sizes[:]
-        return found
+        return frequencies
 
     for text in texts:
-        own = Counter(words(text))
-        lengths.append(own.total())
-        sizes.append(len(own))
-        numbers.extend(map(vocabulary.__getitem__, own))
-        counts.extend(own.values())
+        count_of_word = Counter(words(text))
+        lengths.append(count_of_word.total())
+        sizes.append(len(count_of_word))
+        numbers.extend(map(vocabulary.__getitem__, count_of_word))
+        counts.extend(count_of_word.values())
         if len(numbers) >= SPOOL:
             df = flush()
     df = flush()
@@ -176,7 +176,7 @@ def _count(
     return vocabulary, np.frombuffer(lengths, dtype=np.int32), df
 
 
-def _invert(
+def _invert_postings(
     spool: IO[bytes],
     folder: Path,
     df: NDArray[np.int64],
@@ -187,8 +187,8 @@ def _invert(
 ) -> None:
     """Turn spooled postings into one column per word: rows ascending, and the finished scores beside them."""
     pointers = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
-    data = _mapped(folder / "data.csc.index.npy", dtype, int(pointers[-1]))
-    rows = _mapped(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
+    data = _allocate_array(folder / "data.csc.index.npy", dtype, int(pointers[-1]))
+    rows = _allocate_array(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
     np.save(folder / "indptr.csc.index.npy", pointers)
     free = pointers[:-1].copy()
     spool.seek(0)
@@ -204,15 +204,17 @@ def _invert(
         free[word[first]] += sizes
 
 
-def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+def _allocate_array(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
     """A new array on disk. Its space is allocated at once: a mapped write to a full disk would kill the process."""
     if not count:
         np.save(path, np.zeros(0, dtype))
         return np.zeros(0, dtype)
-    made: NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(count,))
+    mapped_array: NDArray[Any] = np.lib.format.open_memmap(
+        path, mode="w+", dtype=dtype, shape=(count,)
+    )
     with path.open("rb+") as handle:
-        allocate(handle, path.stat().st_size, path.stat().st_size - made.nbytes)
-    return made
+        allocate(handle, path.stat().st_size, path.stat().st_size - mapped_array.nbytes)
+    return mapped_array
 
 
 def _keep_compiled() -> None:
@@ -254,11 +256,11 @@ class BM25:
         # bm25s adds to the scores of whatever rows these name, in compiled code without a bound
         rows = map_integers(folder / "indices.csc.index.npy", below=self.count, dtype=np.int32)
         ends = map_integers(folder / "indptr.csc.index.npy", below=len(rows) + 1)
-        known = self._engine.vocab_dict.values()
+        known_words = self._engine.vocab_dict.values()
         if (
             len(self._engine.scores["data"]) != len(rows)
             or (np.diff(ends) < 0).any()
-            or not all(type(id) is int and 0 <= id < len(ends) - 1 for id in known)
+            or not all(type(id) is int and 0 <= id < len(ends) - 1 for id in known_words)
         ):
             raise IndexFileError("its postings contradict each other", item=folder)
         if self._engine.scores["num_docs"] != self.count:
@@ -280,7 +282,7 @@ class BM25:
             return np.zeros(self.count, dtype=self._engine.dtype)
         return np.asarray(self._engine.get_scores_from_ids(ids))
 
-    def search(self, texts: Sequence[str], k: int) -> Found:
+    def search(self, texts: Sequence[str], k: int) -> Neighbours:
         """The first k passages that share a word with each query; later places hold row -1 and score -inf.
 
         Raises:
@@ -288,46 +290,50 @@ class BM25:
         """
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
-        found = Found.nothing(len(texts), k)
+        neighbours = Neighbours.nothing(len(texts), k)
         queries = [self._ids(text) for text in texts]
-        asked = [place for place, ids in enumerate(queries) if ids]
+        places_with_words = [place for place, ids in enumerate(queries) if ids]
         take = min(self.count, k + MARGIN)
-        if not asked or not take:
-            return found
+        if not places_with_words or not take:
+            return neighbours
         rows, scores = self._engine.retrieve(
-            [queries[place] for place in asked], k=take, show_progress=False
+            [queries[place] for place in places_with_words], k=take, show_progress=False
         )
         rows = rows.astype(np.int64)
-        for at, place in enumerate(asked):
-            mine, near = scores[at], rows[at]
-            if take < self.count and mine[-1] > 0 and mine[min(k, take) - 1] == mine[-1]:
-                mine = np.asarray(self._engine.get_scores_from_ids(queries[place]))
-                near = np.arange(self.count, dtype=np.int64)
-            _put(found, place, near, mine)
-        return found
+        for at, place in enumerate(places_with_words):
+            query_scores, query_rows = scores[at], rows[at]
+            if (
+                take < self.count
+                and query_scores[-1] > 0
+                and query_scores[min(k, take) - 1] == query_scores[-1]
+            ):
+                query_scores = np.asarray(self._engine.get_scores_from_ids(queries[place]))
+                query_rows = np.arange(self.count, dtype=np.int64)
+            _write_best(neighbours, place, query_rows, query_scores)
+        return neighbours
 
     def search_subset(
         self, texts: Sequence[str], candidates: Sequence[NDArray[np.int64]], k: int
-    ) -> Found:
+    ) -> Neighbours:
         """The first k for each query among its own candidate rows; rows that share no word with it are left out."""
-        found = Found.nothing(len(texts), k)
+        neighbours = Neighbours.nothing(len(texts), k)
         for place, (text, rows) in enumerate(zip(texts, candidates, strict=True)):
             rows = np.unique(rows)
-            _put(found, place, rows, self.scores(text)[rows])
-        return found
+            _write_best(neighbours, place, rows, self.scores(text)[rows])
+        return neighbours
 
     def _ids(self, text: str) -> list[int]:
-        known = self._engine.vocab_dict
-        return [known[word] for word in words(text) if word in known]
+        number_of_word = self._engine.vocab_dict
+        return [number_of_word[word] for word in words(text) if word in number_of_word]
 
 
-def _put(
-    found: Found, place: int, rows: NDArray[np.int64], scores: NDArray[np.floating[Any]]
+def _write_best(
+    neighbours: Neighbours, place: int, rows: NDArray[np.int64], scores: NDArray[np.floating[Any]]
 ) -> None:
     """Write the first rows that score above 0 into a query's place."""
     hit = scores > 0
-    order = np.lexsort((rows[hit], -scores[hit]))[: found.rows.shape[1]]
-    found.scores[place, : len(order)], found.rows[place, : len(order)] = (
+    order = np.lexsort((rows[hit], -scores[hit]))[: neighbours.rows.shape[1]]
+    neighbours.scores[place, : len(order)], neighbours.rows[place, : len(order)] = (
         scores[hit][order],
         rows[hit][order],
     )

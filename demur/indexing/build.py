@@ -150,9 +150,9 @@ def build_index(
         made_of = _MadeOf(table, encoders, options)
         try:
             finished = (
-                _foreign(out, made_of)
+                _fitting_manifest(out, made_of)
                 if _is_of_another(out, owner)
-                else _own(out, work, made_of, owner, fresh)
+                else _reusable_manifest(out, work, made_of, owner, fresh)
             )
         except UsageError:
             keep_vectors(work, encoders)  # of a killed build with --fresh, which may go on later
@@ -231,7 +231,7 @@ def build_index(
             "images": len(images),
         }
         counts["skipped"] = skipped + len(left_out)
-        manifest = _manifest(work, made_of, counts, parts) | {"cut": cut, "owner": owner}
+        manifest = _describe_index(work, made_of, counts, parts) | {"cut": cut, "owner": owner}
         write_json(work / "manifest.json", manifest)
         _put_in_place(work, out)
     return manifest
@@ -249,10 +249,10 @@ def _check_folder(out: Path) -> None:
         )
     try:
         manifest = read_json(out / "manifest.json")
-        known = isinstance(manifest, dict) and manifest.get("format") == FORMAT
+        is_index = isinstance(manifest, dict) and manifest.get("format") == FORMAT
     except (DataError, StorageError):
-        known = (out / "page_of.npy").is_file() and (out / "page_ends.npy").is_file()
-    if out.exists() and any(out.iterdir()) and not known:
+        is_index = (out / "page_of.npy").is_file() and (out / "page_ends.npy").is_file()
+    if out.exists() and any(out.iterdir()) and not is_index:
         raise UsageError(
             "the folder is not empty and not an index", item=out, cure="choose another --out"
         )
@@ -275,12 +275,14 @@ class _MadeOf:
         if manifest["content"] == self.content:
             return ""
         for space, maker in sorted(self.encoders.items()):
-            entry, mine = manifest["encoders"].get(space), fingerprint_of(maker)
-            if entry is None or entry["fingerprint"] != mine:
-                theirs = f"{entry['name']} ({entry['fingerprint'][:12]})" if entry else "no encoder"
-                return f"its {space} vectors are by {theirs}, not by {maker.name} ({mine[:12]})"
-        there, here = manifest["counts"]["documents"], len(self.table.documents)
-        return f"it holds other documents ({there:,}; the source gives {here:,}, cut as asked)"
+            entry, fingerprint = manifest["encoders"].get(space), fingerprint_of(maker)
+            if entry is None or entry["fingerprint"] != fingerprint:
+                other_encoder = (
+                    f"{entry['name']} ({entry['fingerprint'][:12]})" if entry else "no encoder"
+                )
+                return f"its {space} vectors are by {other_encoder}, not by {maker.name} ({fingerprint[:12]})"
+        indexed_count, given_count = manifest["counts"]["documents"], len(self.table.documents)
+        return f"it holds other documents ({indexed_count:,}; the source gives {given_count:,}, cut as asked)"
 
 
 def _is_of_another(out: Path, owner: str) -> bool:
@@ -291,7 +293,7 @@ def _is_of_another(out: Path, owner: str) -> bool:
         return out.exists() and any(out.iterdir())
 
 
-def _foreign(out: Path, made_of: _MadeOf) -> dict[str, Any]:
+def _fitting_manifest(out: Path, made_of: _MadeOf) -> dict[str, Any]:
     """The manifest of another owner's index, which must fit."""
     try:
         manifest = read_manifest(out)
@@ -311,7 +313,9 @@ def _foreign(out: Path, made_of: _MadeOf) -> dict[str, Any]:
     return manifest
 
 
-def _own(out: Path, work: Path, made_of: _MadeOf, owner: str, fresh: bool) -> dict[str, Any] | None:
+def _reusable_manifest(
+    out: Path, work: Path, made_of: _MadeOf, owner: str, fresh: bool
+) -> dict[str, Any] | None:
     """The manifest of the index in ``out`` if nothing must be made anew; else the vectors that fit go to ``work``.
 
     Raises:
@@ -329,20 +333,21 @@ def _own(out: Path, work: Path, made_of: _MadeOf, owner: str, fresh: bool) -> di
             item=out,
             cure="add --fresh to replace it, or choose another --out",
         )
-    wrong = dict(wrong_files(out, manifest, hashed=inf))
+    fault_of_file = dict(wrong_files(out, manifest, hashed=inf))
     if file_digest(work / LINES) != manifest["files"][LINES]["sha256"]:
-        wrong.setdefault(LINES, "its images have moved")
-    if manifest["inputs"] == made_of.inputs and not wrong:
+        fault_of_file.setdefault(LINES, "its images have moved")
+    if manifest["inputs"] == made_of.inputs and not fault_of_file:
         return manifest
-    for name, why in islice(wrong.items(), 1):
+    for name, why in islice(fault_of_file.items(), 1):
         sys.stderr.write(
-            plain(f"{out / name}: {why}; {len(wrong)} file(s) of the index are made again") + "\n"
+            plain(f"{out / name}: {why}; {len(fault_of_file)} file(s) of the index are made again")
+            + "\n"
         )
-    copy_vectors(out, work, made_of.encoders, wrong)
+    copy_vectors(out, work, made_of.encoders, fault_of_file)
     return None
 
 
-def _manifest(
+def _describe_index(
     work: Path, made_of: _MadeOf, counts: Mapping[str, int], parts: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {

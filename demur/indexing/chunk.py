@@ -71,7 +71,7 @@ def tokenizer_offsets(tokenizer: Any) -> Offsets:
         encodings = tokenizer.encode_batch(list(texts), add_special_tokens=False)
         return [[span for span in encoding.offsets if span[1] > span[0]] for encoding in encodings]
 
-    return _cached(of) if _separated_by_blanks(tokenizer) else of
+    return _cache_offsets(of) if _separated_by_blanks(tokenizer) else of
 
 
 def _separated_by_blanks(tokenizer: Any) -> bool:
@@ -88,23 +88,23 @@ def _separated_by_blanks(tokenizer: Any) -> bool:
     )
 
 
-def _cached(offsets: Offsets) -> Offsets:
+def _cache_offsets(offsets: Offsets) -> Offsets:
     """The same offsets, with those of pieces between blanks cached (`CACHED` of them)."""
     places: dict[str, int] = {}
     ends = array("q", [0])  # piece -> where its tokens end among all cached ones
-    left, right = array("i"), array("i")
+    token_starts, token_ends = array("i"), array("i")
 
-    def of(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
+    def offsets_of(texts: Sequence[str]) -> list[list[tuple[int, int]]]:
         if len(places) > CACHED:
             places.clear()
-            del ends[1:], left[:], right[:]
+            del ends[1:], token_starts[:], token_ends[:]
         pieces = [_PIECE.findall(text) for text in texts]
-        learn(list({piece for own in pieces for piece in own} - places.keys()))
-        return [spans(text, own) for text, own in zip(texts, pieces, strict=True)]
+        learn(list({piece for text_pieces in pieces for piece in text_pieces} - places.keys()))
+        return [spans(text, text_pieces) for text, text_pieces in zip(texts, pieces, strict=True)]
 
-    def spans(text: str, own: list[str]) -> list[tuple[int, int]]:
+    def spans(text: str, text_pieces: list[str]) -> list[tuple[int, int]]:
         """The offsets of each piece, moved to its place in the text."""
-        place = np.array([places[piece] for piece in own], dtype=np.int64)
+        place = np.array([places[piece] for piece in text_pieces], dtype=np.int64)
         start = np.array([match.start() for match in _PIECE.finditer(text)], dtype=np.int64)
         bounds = np.frombuffer(ends, dtype=np.int64)
         counts = bounds[place + 1] - bounds[place]
@@ -114,7 +114,7 @@ def _cached(offsets: Offsets) -> Offsets:
         at = np.repeat(start, counts)
         sides = (
             np.frombuffer(side, dtype=np.int32) if side else np.zeros(0, np.int32)
-            for side in (left, right)
+            for side in (token_starts, token_ends)
         )
         return list(zip(*((side[token] + at).tolist() for side in sides), strict=True))
 
@@ -128,14 +128,14 @@ def _cached(offsets: Offsets) -> Offsets:
             for piece in group:
                 end = at + len(piece)
                 while done < len(tokens) and tokens[done][0] < end:
-                    left.append(tokens[done][0] - at)
-                    right.append(tokens[done][1] - at)
+                    token_starts.append(tokens[done][0] - at)
+                    token_ends.append(tokens[done][1] - at)
                     done += 1
                 places[piece] = len(places)
-                ends.append(len(left))
+                ends.append(len(token_starts))
                 at = end + 1
 
-    return of
+    return offsets_of
 
 
 def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) -> Chunker:
@@ -156,7 +156,7 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
         raise UsageError(f"{cut[:80]!r} is not SIZE:OVERLAP", cure="the paper's is 250:32")
     if not tokenizer:
         return Chunker(size, overlap)
-    opened = _tokenizer(tokenizer, base)
+    opened = _open_tokenizer(tokenizer, base)
     offsets = tokenizer_offsets(
         opened
     )  # switches padding and truncation off, which do not change tokens
@@ -164,7 +164,7 @@ def open_chunker(cut: str, tokenizer: str | None = None, base: Path = Path()) ->
     return Chunker(size, overlap, offsets, tokens=tokens)
 
 
-def _tokenizer(name: str, base: Path) -> Any:
+def _open_tokenizer(name: str, base: Path) -> Any:
     from tokenizers import Tokenizer
 
     if name == "bert-uncased":
@@ -200,8 +200,8 @@ def sentences(text: str) -> list[tuple[int, int]]:
         piece = text[a:b]
         stripped = piece.strip()
         if stripped:
-            left = a + len(piece) - len(piece.lstrip())
-            trimmed.append((left, left + len(stripped)))
+            first = a + len(piece) - len(piece.lstrip())
+            trimmed.append((first, first + len(stripped)))
     return trimmed
 
 
@@ -281,8 +281,8 @@ class Chunker:
 
     def _sentence_ends(self, text: str, starts: list[int]) -> list[int]:
         """Token counts at which sentences end, ascending; the last is the number of tokens."""
-        found = {bisect_left(starts, end) for _, end in sentences(text)}
-        return sorted(end for end in found | {len(starts)} if end)
+        ends = {bisect_left(starts, end) for _, end in sentences(text)}
+        return sorted(end for end in ends | {len(starts)} if end)
 
     def _next_start(
         self, text: str, tokens: list[tuple[int, int]], ends: list[int], first: int, done: int
@@ -294,9 +294,9 @@ class Chunker:
             following - done <= self.size
         ):  # the next sentence fits in a passage: no overlap may push it out
             earliest = max(earliest, following - self.size)
-        whole = ends[bisect_left(ends, earliest)]
-        if whole < done:
-            return whole
+        sentence_start = ends[bisect_left(ends, earliest)]
+        if sentence_start < done:
+            return sentence_start
         return next((at for at in range(earliest, done) if _begins_word(text, tokens, at)), done)
 
     def _word_end(self, text: str, tokens: list[tuple[int, int]], least: int, most: int) -> int:
@@ -316,13 +316,13 @@ class Chunker:
             articles: streamed; ``batch`` are held at once.
             batch: articles tokenized together.
         """
-        held: list[Document] = []
+        batch_held: list[Document] = []
         for article in articles:
-            held.append(article)
-            if len(held) >= batch:
-                yield from self._cut_documents(held)
-                held = []
-        yield from self._cut_documents(held)
+            batch_held.append(article)
+            if len(batch_held) >= batch:
+                yield from self._cut_documents(batch_held)
+                batch_held = []
+        yield from self._cut_documents(batch_held)
 
     def _cut_documents(self, articles: list[Document]) -> Iterator[Document]:
         cut = iter(self.cut([a.text for a in articles if a.text is not None]))

@@ -3,7 +3,7 @@
     items -> [threads: read, decode, resize] -> encoder -> vectors.npy + ids.jsonl + errors.jsonl, shard by shard
 
 The folder is that of `demur.indexing.vectors`. While it is written, a file ``lock`` stands in it; a process that
-crashed or was killed leaves it there, and the next run knows (`crashed`). Memory holds one shard and the images that
+crashed or was killed leaves it there, and the next run knows (`has_crashed`). Memory holds one shard and the images that
 are being decoded.
 """
 
@@ -32,7 +32,7 @@ from demur.core.system import release_memory
 from demur.core.uris import read_image
 from demur.corpora.formats.scratch import Seen
 from demur.indexing.encoders import Preparing, Role, fingerprint_of
-from demur.indexing.vectors import FORMAT, Embedded, MadeShard, ShardWriter, lines
+from demur.indexing.vectors import FORMAT, Embedded, MadeShard, ShardWriter, join_lines
 
 if TYPE_CHECKING:
     from demur.indexing.encoders import Encoder
@@ -121,16 +121,16 @@ class Embedder:
         """Tasks in the order of the items, while the images of the next ones are decoded."""
         waiting: deque[_Task] = deque()
         for item in items:
-            fault = _fault(item)
+            fault = _find_fault(item)
             decode = not fault and item.text is None
             waiting.append(
-                _Task(item, fault, self._pool.submit(self._decoded, item) if decode else None)
+                _Task(item, fault, self._pool.submit(self._decode, item) if decode else None)
             )
             if len(waiting) > self._ahead:
                 yield waiting.popleft()
         yield from waiting
 
-    def _decoded(self, item: Item) -> Any:
+    def _decode(self, item: Item) -> Any:
         """In a decoding thread: the image as the encoder takes it."""
         source = item.image
         if isinstance(source, Path):
@@ -161,7 +161,7 @@ class Embedder:
         while batch := list(islice(tasks, min(self._step, size - len(digests)))):
             digests += [item_digest(task.item) for task in batch]
             before = len(errors)
-            for task, row, why in self._embedded(batch):
+            for task, row, why in self._embed_batch(batch):
                 if row is None:
                     errors.append(canonical({"id": task.item.id, "error": why}))
                 else:
@@ -176,16 +176,16 @@ class Embedder:
             len(digests),
             len(errors),
             vectors.getvalue(),
-            lines(ids),
-            lines(errors),
+            join_lines(ids),
+            join_lines(errors),
         )
 
-    def _embedded(
+    def _embed_batch(
         self, batch: list[_Task]
     ) -> Iterator[tuple[_Task, NDArray[np.float32] | None, str]]:
         """Each task of a batch with its row, or with the reason why it has none."""
         faults = [task.fault for task in batch]
-        found: dict[int, NDArray[np.float32]] = {}
+        row_of_place: dict[int, NDArray[np.float32]] = {}
         images: dict[int, Any] = {}
         for place, task in enumerate(batch):
             if task.image is not None:
@@ -199,9 +199,9 @@ class Embedder:
             i: t.item.text for i, t in enumerate(batch) if not t.fault and t.item.text is not None
         }
         if texts:
-            found |= zip(
+            row_of_place |= zip(
                 texts,
-                self._checked(
+                self._check_rows(
                     self._encoder.texts(list(texts.values()), self._space, role=self._role),
                     len(texts),
                 ),
@@ -213,13 +213,13 @@ class Embedder:
                 if isinstance(self._encoder, Preparing)
                 else self._encoder.images
             )
-            found |= zip(
+            row_of_place |= zip(
                 images,
-                self._checked(encode(list(images.values()), self._space), len(images)),
+                self._check_rows(encode(list(images.values()), self._space), len(images)),
                 strict=True,
             )
         for place, task in enumerate(batch):
-            row = found.get(place)
+            row = row_of_place.get(place)
             if row is None:
                 yield task, None, faults[place]
             elif not np.isfinite(row).all():
@@ -229,22 +229,22 @@ class Embedder:
             else:
                 yield task, row, ""
 
-    def _checked(self, rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    def _check_rows(self, rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
         """The rows as an array, also where a user's encoder returns lists."""
         shape = (count, self._encoder.dims[self._space])
         try:
-            found = np.asarray(rows, np.float32)
-            wrong = "" if found.shape == shape else f"rows of shape {found.shape}"
+            matrix = np.asarray(rows, np.float32)
+            fault = "" if matrix.shape == shape else f"rows of shape {matrix.shape}"
         except (TypeError, ValueError) as error:
-            wrong = f"no matrix of numbers ({error})"
-        if wrong:
+            fault = f"no matrix of numbers ({error})"
+        if fault:
             raise UsageError(
-                f"it returned {wrong} instead of {shape}", item=self._encoder.name, cure="mend it"
+                f"it returned {fault} instead of {shape}", item=self._encoder.name, cure="mend it"
             )
-        return found
+        return matrix
 
 
-def _fault(item: Item) -> str:
+def _find_fault(item: Item) -> str:
     """Why an item cannot be embedded, as far as it can be known without decoding; "" if nothing is wrong."""
     if not item.id:
         return "its id is empty"
@@ -330,28 +330,28 @@ def embed(
         Embedder(encoder, space, role, workers) as work,
         counting(f"{out.name}: {encoder.name} {space}", total, progress) as bar,
     ):
-        stream = _unfinished(_distinct(items), folder, bar)
+        stream = _skip_finished_shards(_refuse_repeated_ids(items), folder, bar)
         if make_elsewhere is not None and total is not None:
             done = first = sum(shard.items for shard in folder.done)
             runs = [
                 (start, min(start + folder.shard, total))
                 for start in range(first, total, folder.shard)
             ]
-            for made, run in zip(make_elsewhere(runs), runs, strict=False):
-                if made.items != run[1] - run[0]:
+            for shard_elsewhere, run in zip(make_elsewhere(runs), runs, strict=False):
+                if shard_elsewhere.items != run[1] - run[0]:
                     raise StorageError(
-                        f"items {run[0]} to {run[1]} came back as {made.items}",
+                        f"items {run[0]} to {run[1]} came back as {shard_elsewhere.items}",
                         item=out,
                         cure="run it again",
                     )
-                folder.append(made)
+                folder.append(shard_elsewhere)
                 done = run[1]
-                bar.advance(made.items, made.failed)
+                bar.advance(shard_elsewhere.items, shard_elsewhere.failed)
             stream = islice(stream, done - first, None) if done < total else iter(())
         tasks = work.tasks(stream)
-        while own := work.shard(tasks, folder.shard, bar):
-            folder.append(own)
-            del own
+        while shard_here := work.shard(tasks, folder.shard, bar):
+            folder.append(shard_here)
+            del shard_here
             release_memory()
         folder.finish()
     return Embedded.open(out)
@@ -362,12 +362,12 @@ def make_shard(
 ) -> MadeShard:
     """Embed the items of one shard, for a folder that another process writes."""
     with Embedder(encoder, space, role, workers) as work:
-        made = work.shard(work.tasks(items), len(items), None)
-    assert made is not None, "a shard has items"
-    return made
+        shard = work.shard(work.tasks(items), len(items), None)
+    assert shard is not None, "a shard has items"
+    return shard
 
 
-def crashed(out: Path) -> bool:
+def has_crashed(out: Path) -> bool:
     """Whether the process that last wrote the folder crashed or was killed.
 
     Errors, Ctrl-C and ``sys.exit`` do not count. A process that is writing at this moment looks the same.
@@ -375,7 +375,7 @@ def crashed(out: Path) -> bool:
     return (out / LOCK).exists()
 
 
-def _distinct(items: Iterable[Item]) -> Iterator[Item]:
+def _refuse_repeated_ids(items: Iterable[Item]) -> Iterator[Item]:
     """The same items; an id that comes again is an error, because nobody could tell the two rows apart."""
     seen = Seen()
     for item in items:
@@ -386,7 +386,7 @@ def _distinct(items: Iterable[Item]) -> Iterator[Item]:
         yield item
 
 
-def _unfinished(items: Iterator[Item], folder: ShardWriter, bar: Count) -> Iterator[Item]:
+def _skip_finished_shards(items: Iterator[Item], folder: ShardWriter, bar: Count) -> Iterator[Item]:
     """The items from the first that is in no finished shard on."""
     for number, done in enumerate(tuple(folder.done)):
         chunk = list(islice(items, folder.shard))

@@ -35,7 +35,7 @@ GPU_BLOCK = 1 << 30
 """Bytes of vectors held on the GPU at once."""
 
 
-class Found(NamedTuple):
+class Neighbours(NamedTuple):
     """Neighbours of Q queries, best first; places past the last neighbour hold row -1 and score -inf."""
 
     scores: Floats
@@ -44,7 +44,7 @@ class Found(NamedTuple):
     """(Q, k) int64 rows of the index."""
 
     @classmethod
-    def nothing(cls, queries: int, k: int) -> Found:
+    def nothing(cls, queries: int, k: int) -> Neighbours:
         """Only empty places."""
         return cls(np.full((queries, k), -np.inf, np.float32), np.full((queries, k), -1, np.int64))
 
@@ -74,9 +74,12 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
     scores = np.empty(rows.shape, np.float32)
     most = max(1, RESCORE_BYTES // (16 * vectors.shape[1]))  # products at once
     lines, columns = max(1, most // max(1, rows.shape[1])), min(most, max(1, rows.shape[1]))
-    for top in range(0, rows.shape[0], lines):
-        for left in range(0, rows.shape[1], columns):
-            block = slice(top, top + lines), slice(left, left + columns)
+    for first_line in range(0, rows.shape[0], lines):
+        for first_column in range(0, rows.shape[1], columns):
+            block = (
+                slice(first_line, first_line + lines),
+                slice(first_column, first_column + columns),
+            )
             products = vectors[rows[block]].astype(
                 np.float64
             )  # row -1 reads the last vector: its score is replaced
@@ -88,36 +91,40 @@ def rescore(queries: Floats, vectors: Floats, rows: Rows) -> Floats:
     return scores
 
 
-def best(scores: Floats, rows: Rows, k: int) -> Found:
+def take_best(scores: Floats, rows: Rows, k: int) -> Neighbours:
     """The first k of each line by (score descending, row ascending); empty places (row -1) come last."""
     order = np.lexsort((rows.view(np.uint64), -scores), axis=-1)[
         :, :k
     ]  # as an unsigned number -1 is the largest
     lines = np.arange(len(order))[:, None]
-    return Found(scores[lines, order], rows[lines, order])
+    return Neighbours(scores[lines, order], rows[lines, order])
 
 
-def padded(found: Found, k: int) -> Found:
+def pad_to(neighbours: Neighbours, k: int) -> Neighbours:
     """The same with k columns, the missing ones empty."""
-    if (missing := k - found.rows.shape[1]) <= 0:
-        return found
-    none = Found.nothing(len(found.rows), missing)
-    return Found(np.hstack([found.scores, none.scores]), np.hstack([found.rows, none.rows]))
+    if (missing := k - neighbours.rows.shape[1]) <= 0:
+        return neighbours
+    none = Neighbours.nothing(len(neighbours.rows), missing)
+    return Neighbours(
+        np.hstack([neighbours.scores, none.scores]), np.hstack([neighbours.rows, none.rows])
+    )
 
 
-def stacked(parts: Sequence[Found]) -> Found:
+def stack_batches(parts: Sequence[Neighbours]) -> Neighbours:
     """The neighbours of several batches of queries as those of one."""
-    return Found(np.concatenate([p.scores for p in parts]), np.concatenate([p.rows for p in parts]))
+    return Neighbours(
+        np.concatenate([p.scores for p in parts]), np.concatenate([p.rows for p in parts])
+    )
 
 
-def merge(parts: Sequence[Found], k: int) -> Found:
+def merge_shards(parts: Sequence[Neighbours], k: int) -> Neighbours:
     """The first k over the results of several shards, whose rows must already be rows of the whole index."""
-    return best(
+    return take_best(
         np.concatenate([p.scores for p in parts], 1), np.concatenate([p.rows for p in parts], 1), k
     )
 
 
-def gpus() -> int:
+def count_gpus() -> int:
     """GPUs that faiss can use: 0 with faiss-cpu, and with faiss-gpu on a machine that has none."""
     import faiss
 
@@ -126,7 +133,7 @@ def gpus() -> int:
 
 def exact_top(
     queries: Floats, vectors: Floats, k: int, *, largest_norm: float, ordered: bool = True
-) -> Found:
+) -> Neighbours:
     """The exact first k of ``vectors`` for each query, in the order of this module.
 
     Args:
@@ -142,20 +149,20 @@ def exact_top(
     if queries.shape[1] != vectors.shape[1]:
         raise ValueError(f"queries of {queries.shape[1]} dimensions, vectors of {vectors.shape[1]}")
 
-    def propose(some: Floats, _: Rows, take: int) -> Found:
-        return _nearest(some, vectors, take)
+    def propose(part: Floats, _: Rows, take: int) -> Neighbours:
+        return _nearest(part, vectors, take)
 
     return exact_rerank(queries, vectors, k, propose, largest_norm=largest_norm, ordered=ordered)
 
 
-def _nearest(queries: Floats, vectors: Floats, k: int) -> Found:
+def _nearest(queries: Floats, vectors: Floats, k: int) -> Neighbours:
     """Approximate float32 scores and rows of the best k, by whichever of faiss's kernels is fastest for this batch."""
     import faiss
 
     inner = faiss.METRIC_INNER_PRODUCT
-    if k <= GPU_MOST and gpus() > 0:
+    if k <= GPU_MOST and count_gpus() > 0:
         resources = faiss.StandardGpuResources()
-        return Found(
+        return Neighbours(
             *faiss.knn_gpu(
                 resources, queries, vectors, k, metric=inner, vectorsMemoryLimit=GPU_BLOCK
             )
@@ -165,7 +172,7 @@ def _nearest(queries: Floats, vectors: Floats, k: int) -> Found:
     # never the result.
     faiss.cvar.distance_compute_blas_threshold = 0 if len(queries) >= BLAS_FROM else 1 << 30
     try:
-        return Found(*faiss.knn(queries, vectors, k, metric=inner))
+        return Neighbours(*faiss.knn(queries, vectors, k, metric=inner))
     finally:
         faiss.cvar.distance_compute_blas_threshold = before
 
@@ -174,11 +181,11 @@ def exact_rerank(
     queries: Floats,
     vectors: Floats,
     k: int,
-    propose: Callable[[Floats, Rows, int], Found],
+    propose: Callable[[Floats, Rows, int], Neighbours],
     *,
     largest_norm: float,
     ordered: bool = True,
-) -> Found:
+) -> Neighbours:
     """The exact first k of what ``propose`` finds; it is asked for more until nothing left out can be among them.
 
     Args:
@@ -197,34 +204,36 @@ def exact_rerank(
     # 3.1), and as much again, which covers the rounding of the exact score.
     error = 4 * largest_norm * dims * 2.0**-24
 
-    def first(places: Rows, take: int) -> Found:
+    def first(places: Rows, take: int) -> Neighbours:
         step = min(BLOCK, max(1, CANDIDATES // take))
         if len(places) > step:  # equal blocks: the product of a small one is slow
-            return stacked(
-                [first(some, take) for some in np.array_split(places, -(-len(places) // step))]
+            return stack_batches(
+                [first(part, take) for part in np.array_split(places, -(-len(places) // step))]
             )
-        some = queries[places]
-        near = propose(some, places, take)
-        slack = np.nextafter((norms_of(some) * error).astype(np.float32), np.float32(np.inf))
+        part = queries[places]
+        near = propose(part, places, take)
+        slack = np.nextafter((norms_of(part) * error).astype(np.float32), np.float32(np.inf))
         useful = near.scores >= (near.scores[:, k - 1] - slack)[:, None]
         counts = np.add.reduce(useful, axis=1)
         rows = np.ascontiguousarray(near.rows[:, : counts.max()])
         if ordered:
-            found = best(rescore(some, vectors, rows), rows, k)
+            neighbours = take_best(rescore(part, vectors, rows), rows, k)
         else:  # only queries with a tie at rank k
-            found = Found(
+            neighbours = Neighbours(
                 np.ascontiguousarray(near.scores[:, :k]), np.ascontiguousarray(near.rows[:, :k])
             )
             tied = np.flatnonzero(counts > k)
-            found.scores[tied], found.rows[tied] = best(
-                rescore(some[tied], vectors, rows[tied]), rows[tied], k
+            neighbours.scores[tied], neighbours.rows[tied] = take_best(
+                rescore(part[tied], vectors, rows[tied]), rows[tied], k
             )
         if rows.shape[1] == take < n:
-            left = np.flatnonzero(useful[:, -1] & (near.rows[:, -1] >= 0))
-            if len(left):
-                found.scores[left], found.rows[left] = first(places[left], min(4 * take, n))
-        return found
+            undecided = np.flatnonzero(useful[:, -1] & (near.rows[:, -1] >= 0))
+            if len(undecided):
+                neighbours.scores[undecided], neighbours.rows[undecided] = first(
+                    places[undecided], min(4 * take, n)
+                )
+        return neighbours
 
     if not (k and len(queries)):
-        return Found.nothing(len(queries), k)
+        return Neighbours.nothing(len(queries), k)
     return first(np.arange(len(queries)), min(k + min(k, MARGIN), n))

@@ -88,17 +88,19 @@ class _Manifest(BaseModel):
 
     @model_validator(mode="after")
     def _whole(self) -> _Manifest:
-        wanted = [f"{table}/{name}" for table in ("documents", "pages") for name in (LINES, TABLE)]
-        wanted += [f"page_{name}.npy" for name in ("of", "ends", "documents")]
-        wanted += ["parts/lexical/rows.npy"] if self.parts.lexical else []
+        expected_files = [
+            f"{table}/{name}" for table in ("documents", "pages") for name in (LINES, TABLE)
+        ]
+        expected_files += [f"page_{name}.npy" for name in ("of", "ends", "documents")]
+        expected_files += ["parts/lexical/rows.npy"] if self.parts.lexical else []
         for name, part in self.parts.__pydantic_extra__.items():
             files = (
                 "rows.npy",
                 "vectors.npy",
                 *(("index.faiss", "lists.bin") if part.kind.startswith("ivf-") else ()),
             )
-            wanted += [f"parts/{name}/{file}" for file in files]
-        if missing := [name for name in wanted if name not in self.files]:
+            expected_files += [f"parts/{name}/{file}" for file in files]
+        if missing := [name for name in expected_files if name not in self.files]:
             raise ValueError(f"files lacks {', '.join(missing[:3])}")
         return self
 
@@ -159,12 +161,12 @@ def wrong_files(
         file = folder / name
         size = file.stat().st_size if file.is_file() else -1
         if size != entry["bytes"]:
-            found = "it is missing" if size < 0 else f"found {size} bytes"
-            yield name, f"expected {entry['bytes']} bytes, {found}"
+            actual = "it is missing" if size < 0 else f"found {size} bytes"
+            yield name, f"expected {entry['bytes']} bytes, {actual}"
             continue
         with storage_errors(file):
-            same = size > hashed or file_digest(file) == entry["sha256"]
-        if not same:
+            is_right = size > hashed or file_digest(file) == entry["sha256"]
+        if not is_right:
             yield name, "its content is not what the manifest says"
 
 

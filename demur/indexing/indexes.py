@@ -24,15 +24,15 @@ from demur.core.store import storage_errors
 from demur.indexing.exact import (
     MARGIN,
     Floats,
-    Found,
+    Neighbours,
     Rows,
-    best,
     exact_rerank,
     exact_top,
     norms_of,
-    padded,
+    pad_to,
     rescore,
-    stacked,
+    stack_batches,
+    take_best,
 )
 from demur.indexing.ivf import (
     Tuned,
@@ -102,7 +102,7 @@ class Dense:
             if not isfinite(self._coarse_norm):
                 raise IndexFileError("its centroids are no numbers", item=folder / "index.faiss")
 
-    def search(self, queries: Floats, k: int) -> Found:
+    def search(self, queries: Floats, k: int) -> Neighbours:
         """The first k for each query.
 
         Args:
@@ -113,55 +113,61 @@ class Dense:
             UsageError: k is below 1, or the dimensions differ.
             DataError: a query is NaN, infinite or zero; names its place in the batch.
         """
-        queries = self._checked(queries, k)
+        queries = self._check_queries(queries, k)
         if self._lists is None:
-            return padded(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
+            return pad_to(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
         with faiss_errors(self.folder):  # its lists may hold rows that do not exist
-            return padded(self._enough(queries, min(k, self.count)), k)
+            return pad_to(self._search_until_full(queries, min(k, self.count)), k)
 
-    def _enough(self, queries: Floats, wanted: int) -> Found:
+    def _search_until_full(self, queries: Floats, k: int) -> Neighbours:
         """The first k in the `nprobe` nearest lists of each query; in twice as many where these hold too few."""
         nprobe = self.nprobe
-        found = self._probe(queries, wanted, nprobe)
-        short = np.flatnonzero(found.rows[:, -1] < 0)
-        while len(short) and nprobe < self._lists.nlist:
+        neighbours = self._search_lists(queries, k, nprobe)
+        incomplete = np.flatnonzero(neighbours.rows[:, -1] < 0)
+        while len(incomplete) and nprobe < self._lists.nlist:
             nprobe = min(2 * nprobe, self._lists.nlist)
-            more = self._probe(queries[short], wanted, nprobe)
-            found.scores[short], found.rows[short] = more
-            short = short[more.rows[:, -1] < 0]
-        return found
+            wider = self._search_lists(queries[incomplete], k, nprobe)
+            neighbours.scores[incomplete], neighbours.rows[incomplete] = wider
+            incomplete = incomplete[wider.rows[:, -1] < 0]
+        return neighbours
 
-    def _probe(self, queries: Floats, k: int, nprobe: int) -> Found:
+    def _search_lists(self, queries: Floats, k: int, nprobe: int) -> Neighbours:
         """The first k of the vectors in that many lists of each query, as far as the codes tell."""
         exact = self.kind == "ivf-flat"  # what codes propose may depend on the order of the lists
         coarse = exact_top(
             queries, self._centroids, nprobe, largest_norm=self._coarse_norm, ordered=not exact
         )
         if len(queries) == 1:
-            return self._within(queries, coarse, k)
+            return self._search_chosen_lists(queries, coarse, k)
         order = np.argsort(
             coarse.rows[:, 0], kind="stable"
         )  # queries that share lists find them in the cache
-        found = self._within(queries[order], Found(coarse.scores[order], coarse.rows[order]), k)
-        back = np.argsort(order)
-        return Found(found.scores[back], found.rows[back])
+        neighbours = self._search_chosen_lists(
+            queries[order], Neighbours(coarse.scores[order], coarse.rows[order]), k
+        )
+        original_order = np.argsort(order)
+        return Neighbours(neighbours.scores[original_order], neighbours.rows[original_order])
 
-    def _within(self, queries: Floats, coarse: Found, k: int) -> Found:
+    def _search_chosen_lists(self, queries: Floats, coarse: Neighbours, k: int) -> Neighbours:
         """The first k of the vectors in the given lists of each query."""
         if self.kind == "ivf-flat":
 
-            def scan(some: Floats, places: Rows, take: int) -> Found:
-                return self._scan(some, Found(coarse.scores[places], coarse.rows[places]), take)
+            def scan(part: Floats, places: Rows, take: int) -> Neighbours:
+                return self._scan_chosen_lists(
+                    part, Neighbours(coarse.scores[places], coarse.rows[places]), take
+                )
 
             return exact_rerank(queries, self.vectors, k, scan, largest_norm=self._largest)
-        rows = self._scan(queries, coarse, min(self.count, max(k * self.refine, k + MARGIN))).rows
-        return best(rescore(queries, self.vectors, rows), rows, k)
+        rows = self._scan_chosen_lists(
+            queries, coarse, min(self.count, max(k * self.refine, k + MARGIN))
+        ).rows
+        return take_best(rescore(queries, self.vectors, rows), rows, k)
 
-    def _scan(self, queries: Floats, coarse: Found, take: int) -> Found:
+    def _scan_chosen_lists(self, queries: Floats, coarse: Neighbours, take: int) -> Neighbours:
         """What faiss finds in the given lists of each query, (Q, take)."""
         import faiss
 
-        found = Found(
+        neighbours = Neighbours(
             np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64)
         )
         self._lists.search_preassigned_c(
@@ -170,15 +176,20 @@ class Dense:
             take,
             faiss.swig_ptr(coarse.rows),
             faiss.swig_ptr(coarse.scores),
-            faiss.swig_ptr(found.scores),
-            faiss.swig_ptr(found.rows),
+            faiss.swig_ptr(neighbours.scores),
+            faiss.swig_ptr(neighbours.rows),
             False,
             _lists(coarse.rows.shape[1]),
         )
-        return found
+        return neighbours
 
     def nprobe_for(
-        self, blocks: Iterable[Floats], k: int, *, recall: float = 0.99, asked: float = inf
+        self,
+        blocks: Iterable[Floats],
+        k: int,
+        *,
+        recall: float = 0.99,
+        queries_to_come: float = inf,
     ) -> Tuned:
         """How many lists must be searched to find that share of the exact first k of the questions to come.
 
@@ -191,7 +202,7 @@ class Dense:
             k: neighbours that count.
             recall: share of them, in (0, 1], that the lower end of the interval must reach. Codes may lose more than
                 that; `Tuned.least` then stays below it.
-            asked: number of questions that will be asked in all, including these.
+            queries_to_come: number of questions that will be asked in all, including these.
 
         Returns:
             1 list for a flat index, which has no lists, and if no question is given.
@@ -199,45 +210,51 @@ class Dense:
         queries: Floats = np.empty((0, self.dims), np.float32)
         right = needed = np.empty((0, min(k, self.count)), np.int64)
         tuned = Tuned(1, 1.0, 1.0, 0)
-        for more in blocks if self._lists is not None else ():
-            block = self._checked(more, k)
-            found = exact_top(block, self.vectors, k, largest_norm=self._largest).rows
-            queries, right = np.concatenate([queries, block]), np.concatenate([right, found])
-            needed = np.concatenate([needed, self._lists_to(block, found)])
-            tuned = lists_enough(needed, recall, self._lists.nlist, asked)
+        for query_block in blocks if self._lists is not None else ():
+            block = self._check_queries(query_block, k)
+            true_rows = exact_top(block, self.vectors, k, largest_norm=self._largest).rows
+            queries, right = np.concatenate([queries, block]), np.concatenate([right, true_rows])
+            needed = np.concatenate([needed, self._lists_to(block, true_rows)])
+            tuned = lists_enough(needed, recall, self._lists.nlist, queries_to_come)
             saved = (
                 tuned.nprobe
-                - lists_enough(needed, recall, self._lists.nlist, asked=len(needed)).nprobe
+                - lists_enough(
+                    needed, recall, self._lists.nlist, queries_to_come=len(needed)
+                ).nprobe
             )
-            if len(block) * self._lists.nlist > SCAN * saved * (asked - len(queries)):
+            if len(block) * self._lists.nlist > SCAN * saved * (queries_to_come - len(queries)):
                 break
         while self.kind != "ivf-flat" and len(queries):
-            rows = self._probe(queries, right.shape[1], tuned.nprobe).rows
-            held = np.array([np.isin(a, b).mean() for a, b in zip(right, rows, strict=True)])
-            tuned = tuned._replace(recall=float(held.mean()), least=least_mean(held, asked))
+            rows = self._search_lists(queries, right.shape[1], tuned.nprobe).rows
+            recalls = np.array([np.isin(a, b).mean() for a, b in zip(right, rows, strict=True)])
+            tuned = tuned._replace(
+                recall=float(recalls.mean()), least=least_mean(recalls, queries_to_come)
+            )
             if tuned.least >= recall or tuned.nprobe >= needed.max():
                 break
             tuned = tuned._replace(nprobe=min(2 * tuned.nprobe, int(needed.max())))
         return tuned
 
-    def _lists_to(self, queries: Floats, found: Rows) -> Rows:
+    def _lists_to(self, queries: Floats, true_rows: Rows) -> Rows:
         """(Q, k) how many lists of each query must be searched to find each of its rows."""
-        rows, inverse = np.unique(found, return_inverse=True)
+        rows, inverse = np.unique(true_rows, return_inverse=True)
         lists = nearest_lists(self.vectors[rows], self._centroids)
         # rounded float64 products differ from the exact scores in one bit of a million; equal ones count as nearer
         scores = (queries.astype(np.float64) @ self._centroids.T.astype(np.float64)).astype(
             np.float32
         )
-        own = np.take_along_axis(scores, lists[inverse.reshape(found.shape)], axis=1)
+        neighbour_scores = np.take_along_axis(
+            scores, lists[inverse.reshape(true_rows.shape)], axis=1
+        )
         scores.sort(axis=1)
         return np.stack(
             [
-                len(line) - np.searchsorted(line, mine)
-                for line, mine in zip(scores, own, strict=True)
+                len(line) - np.searchsorted(line, line_scores)
+                for line, line_scores in zip(scores, neighbour_scores, strict=True)
             ]
         )
 
-    def search_subset(self, queries: Floats, candidates: Sequence[Rows], k: int) -> Found:
+    def search_subset(self, queries: Floats, candidates: Sequence[Rows], k: int) -> Neighbours:
         """The first k for each query among its own candidate rows, exactly.
 
         Args:
@@ -245,14 +262,21 @@ class Dense:
             candidates: one int64 array of rows for each query.
             k: at least 1.
         """
-        queries = self._checked(queries, k)
-        parts = [Found.nothing(0, k)]
+        queries = self._check_queries(queries, k)
+        parts = [Neighbours.nothing(0, k)]
         for query, rows in zip(queries, candidates, strict=True):
-            own = np.unique(np.asarray(rows, dtype=np.int64))[None]
-            parts.append(padded(best(rescore(query[None], self.vectors, own), own, k), k))
-        return stacked(parts)
+            candidate_rows = np.unique(np.asarray(rows, dtype=np.int64))[None]
+            parts.append(
+                pad_to(
+                    take_best(
+                        rescore(query[None], self.vectors, candidate_rows), candidate_rows, k
+                    ),
+                    k,
+                )
+            )
+        return stack_batches(parts)
 
-    def _checked(self, queries: Floats, k: int) -> Floats:
+    def _check_queries(self, queries: Floats, k: int) -> Floats:
         """The queries as C-contiguous float32; raises for those that cannot be searched."""
         if k < 1:
             raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")

@@ -158,7 +158,7 @@ def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
                 cure="free some space, run again",
             )
         index: Any = faiss.read_index(str(trained))
-        with _silenced():
+        with _silence_stdout():
             merge_ondisk(index, list(map(str, shards)), str(path.with_name(LISTS)))
         joined: Any = faiss.downcast_InvertedLists(index.invlists)
         joined.filename = LISTS  # the same bytes wherever the folder lies
@@ -166,18 +166,18 @@ def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
+def _silence_stdout() -> Iterator[None]:
     """Discard what C code writes to standard output: faiss prints a line there for each file that it makes."""
     flush = getattr(ctypes.CDLL(None) if os.name == "posix" else None, "fflush", lambda _: 0)
     flush(None)
-    kept, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    saved_stdout, null = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 1)
         yield
         flush(None)
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(saved_stdout, 1)
+        os.close(saved_stdout)
         os.close(null)
 
 
@@ -226,7 +226,7 @@ def open_lists(path: Path, kind: str, dims: int, count: int) -> Any:
         raise IndexFileError(f"expected {count} vectors of {dims}, found {total} of {d}", item=path)
     with faiss_errors(path):
         # Mapped by hand: if faiss itself looks for the lists beside the index, it prints so on standard output.
-        with _bounded(path):
+        with _bound_memory(path):
             index: Any = faiss.read_index(
                 str(path), faiss.IO_FLAG_SKIP_IVF_DATA | faiss.IO_FLAG_READ_ONLY
             )
@@ -253,7 +253,10 @@ def open_lists(path: Path, kind: str, dims: int, count: int) -> Any:
             4 * dims * number,
         ):
             raise IndexFileError("its sizes contradict each other", item=path)
-        ends = [(one.size, one.capacity, one.offset) for one in map(lists.lists.at, range(number))]
+        ends = [
+            (entry.size, entry.capacity, entry.offset)
+            for entry in map(lists.lists.at, range(number))
+        ]
         width = each + 8
         if sum(size for size, _, _ in ends) != count or any(
             size > room or (room and at + room * width > lists.totsize) for size, room, at in ends
@@ -274,7 +277,7 @@ def faiss_errors(item: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _bounded(path: Path) -> Iterator[None]:
+def _bound_memory(path: Path) -> Iterator[None]:
     """While a file is read, faiss allocates little more for anything in it than the file is large."""
     import faiss
 
@@ -307,7 +310,7 @@ class Tuned(NamedTuple):
     """Number of questions measured."""
 
 
-def least_mean(values: NDArray[np.float64], asked: float = inf) -> float:
+def least_mean(values: NDArray[np.float64], queries_to_come: float = inf) -> float:
     """Lower end of the 95 % interval of the mean over the population that the values are a sample of.
 
     The normal approximation, with one more value of 0: if none of n questions missed anything, the plain interval
@@ -316,30 +319,36 @@ def least_mean(values: NDArray[np.float64], asked: float = inf) -> float:
 
     Args:
         values: (n,) each in [0, 1], independent: one for each question (its neighbours are not independent).
-        asked: size of the population, including these; what was measured needs no interval.
+        queries_to_come: size of the population, including these; what was measured needs no interval.
     """
-    n, known = len(values), min(1.0, len(values) / asked)
+    n, measured_share = len(values), min(1.0, len(values) / queries_to_come)
     mean = float(values.sum()) / (n + 1)
     spread = (float(np.square(values - mean).sum()) + mean * mean) / n
-    return known * float(values.mean()) + (1 - known) * (mean - 1.96 * sqrt(spread / (n + 1)))
+    return measured_share * float(values.mean()) + (1 - measured_share) * (
+        mean - 1.96 * sqrt(spread / (n + 1))
+    )
 
 
-def lists_enough(needed: Rows, recall: float, lists: int, asked: float = inf) -> Tuned:
+def lists_enough(needed: Rows, recall: float, lists: int, queries_to_come: float = inf) -> Tuned:
     """The fewest lists whose interval of recall begins at ``recall`` or above: all lists, if few were measured.
 
     Args:
         needed: (Q, k) how many lists must be searched to find each neighbour of each question.
         recall: wanted, in (0, 1].
         lists: number of lists in all.
-        asked: number of questions that will be asked, including these.
+        queries_to_come: number of questions that will be asked, including these.
     """
 
-    def found(nprobe: int) -> NDArray[np.float64]:
+    def recalls_with(nprobe: int) -> NDArray[np.float64]:
         return np.asarray((needed <= nprobe).mean(axis=1))
 
     nprobe = (
-        bisect_left(range(1, lists), recall, key=lambda nprobe: least_mean(found(nprobe), asked))
+        bisect_left(
+            range(1, lists),
+            recall,
+            key=lambda nprobe: least_mean(recalls_with(nprobe), queries_to_come),
+        )
         + 1
     )
-    least = least_mean(found(nprobe), asked) if nprobe < lists else 1.0
-    return Tuned(nprobe, float(found(nprobe).mean()), least, len(needed))
+    least = least_mean(recalls_with(nprobe), queries_to_come) if nprobe < lists else 1.0
+    return Tuned(nprobe, float(recalls_with(nprobe).mean()), least, len(needed))

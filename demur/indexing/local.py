@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from demur.indexing.embed import Item, ShardMaker, batch_of, crashed, embed, read_ahead
+from demur.indexing.embed import Item, ShardMaker, batch_of, embed, has_crashed, read_ahead
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.ivf import build_ivf
 from demur.indexing.vectors import Embedded, MadeShard
@@ -48,13 +48,13 @@ class LocalEngine:
         make_elsewhere: ShardMaker | None = None
         about = encoder.name, fingerprint_of(encoder)
         with Worker(about, space, "passage", workers, batch_of(encoder)) as worker:
-            if (after_crash := crashed(out)) or self._crashes:
+            if (after_crash := has_crashed(out)) or self._crashes:
                 ahead = read_ahead(encoder, workers)
 
                 def make_elsewhere(runs: Sequence[tuple[int, int]]) -> Iterator[MadeShard]:
                     return self._by_worker(items, runs, worker, out.name, after_crash, ahead)
 
-            made = embed(
+            embedded = embed(
                 items,
                 encoder,
                 space,
@@ -64,15 +64,17 @@ class LocalEngine:
                 progress=progress,
                 make_elsewhere=make_elsewhere,
             )
-        self._crashes = self._crashes or any(crashed_its_process(why) for _, why in made.errors())
-        return made
+        self._crashes = self._crashes or any(
+            crashed_its_process(why) for _, why in embedded.errors()
+        )
+        return embedded
 
     def _by_worker(
         self,
         items: Sequence[Item],
         runs: Sequence[tuple[int, int]],
         worker: Worker,
-        what: str,
+        folder_name: str,
         after_crash: bool,
         ahead: int,
     ) -> Iterator[MadeShard]:
@@ -82,14 +84,14 @@ class LocalEngine:
         first, stop = runs[0]
         if after_crash:
             sys.stderr.write(
-                f"{what}: the last run crashed in items {first} to {stop - 1}: a worker embeds these now\n"
+                f"{folder_name}: the last run crashed in items {first} to {stop - 1}: a worker embeds these now\n"
             )
         try:
             worker.open()
         except (Exception, WorkerCrashedError) as error:
             why = str(error) or type(error).__name__
             sys.stderr.write(
-                f"{what}: the worker cannot open the encoder, so this process embeds them: {why}\n"
+                f"{folder_name}: the worker cannot open the encoder, so this process embeds them: {why}\n"
             )
             return
         for run in runs:

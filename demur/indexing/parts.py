@@ -122,10 +122,12 @@ EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")
 def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
     """Prepare ``work`` for a build: of what a killed build left there, only vectors of the same encoders are kept."""
     folders = {work / "parts" / part.name: encoders.get(part.space) for part in DENSE_PARTS}
-    kept = {folder for folder, encoder in folders.items() if encoder and _made_by(folder, encoder)}
+    reusable = {
+        folder for folder, encoder in folders.items() if encoder and _made_by(folder, encoder)
+    }
     for path in sorted(work.rglob("*"), reverse=True):  # the content of a folder before the folder
         if path.is_symlink() or not path.is_dir():
-            if path.parent not in kept or path.name not in (*EMBEDDED, "manifest.json", LOCK):
+            if path.parent not in reusable or path.name not in (*EMBEDDED, "manifest.json", LOCK):
                 path.unlink()
         elif not any(path.iterdir()):
             path.rmdir()
@@ -135,10 +137,14 @@ def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
 
 def _made_by(folder: Path, encoder: Encoder) -> bool:
     """Whether that encoder, run in the same way, made the vectors in a part's folder."""
-    wanted = {"encoder": encoder.name, "note": encoder.note, "fingerprint": fingerprint_of(encoder)}
+    expected_makers = {
+        "encoder": encoder.name,
+        "note": encoder.note,
+        "fingerprint": fingerprint_of(encoder),
+    }
     try:
         with (folder / "shards.jsonl").open("rb") as shards:
-            return bool(wanted.items() <= loose_json(shards.readline())["plan"].items())
+            return bool(expected_makers.items() <= loose_json(shards.readline())["plan"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -156,15 +162,15 @@ def copy_vectors(
         StorageError: something cannot be copied.
     """
     for part in DENSE_PARTS:
-        ours, theirs = (folder / "parts" / part.name for folder in (work, index))
+        target, kept_part = (folder / "parts" / part.name for folder in (work, index))
         encoder, listed = encoders.get(part.space), f"parts/{part.name}/shards.jsonl" not in wrong
-        if ours.exists() or encoder is None or not listed or not _made_by(theirs, encoder):
+        if target.exists() or encoder is None or not listed or not _made_by(kept_part, encoder):
             continue
-        with storage_errors(ours):
-            ours.mkdir(parents=True)
+        with storage_errors(target):
+            target.mkdir(parents=True)
             for name in EMBEDDED:
-                if (theirs / name).is_file():
-                    shutil.copyfile(theirs / name, ours / name)
+                if (kept_part / name).is_file():
+                    shutil.copyfile(kept_part / name, target / name)
 
 
 def build_dense(
@@ -189,12 +195,12 @@ def build_dense(
         (root or Path()).absolute(),
     )
     tell = partial(progress, part.name) if callable(progress) else progress
-    made = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
-    failed = list(made.errors())
+    embedded = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
+    failed = list(embedded.errors())
     if failed:
         left_out = {documents.row(id) for id, _ in failed}
         save_rows(folder / "rows.npy", (row for row in in_blocks(rows) if row not in left_out))
-    vectors: NDArray[np.float32] = made.vectors
+    vectors: NDArray[np.float32] = embedded.vectors
     count, dims = vectors.shape
     largest = 0.0
     for start in range(0, count, BLOCK):

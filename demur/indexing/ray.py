@@ -33,10 +33,10 @@ from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
 from demur.indexing.embed import Item, batch_of, embed
 from demur.indexing.encoders import Encoder, Role, fingerprint_of
-from demur.indexing.exact import Floats, Found, exact_top, merge, padded, stacked
+from demur.indexing.exact import Floats, Neighbours, exact_top, merge_shards, pad_to, stack_batches
 from demur.indexing.indexes import Dense
 from demur.indexing.vectors import Embedded
-from demur.indexing.worker import Worker, portable
+from demur.indexing.worker import Worker, make_portable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,22 +66,24 @@ class _Actor:
     def __call__(self, runs: pa.Table) -> pa.Table:
         import pyarrow as pa
 
-        made = []
+        results = []
         for run in zip(runs["first"].to_pylist(), runs["stop"].to_pylist(), strict=True):
             try:
-                made.append(self._work(run))
+                results.append(self._work(run))
             except DemurError as error:
-                made.append(portable(error))
-        return pa.table({"made": pa.array([pickle.dumps(one) for one in made], pa.large_binary())})
+                results.append(make_portable(error))
+        return pa.table(
+            {"made": pa.array([pickle.dumps(result) for result in results], pa.large_binary())}
+        )
 
 
-def _embedding(items: Sequence[Item], about: tuple[Any, ...]) -> Work:
+def _open_embedding(items: Sequence[Item], about: tuple[Any, ...]) -> Work:
     """Embed runs of items in a worker process; items that crash it are left out of their shard."""
     worker = Worker(*about)
     return lambda run: worker.shard(items[slice(*run)])
 
 
-def _filling(trained: Path, vectors: Path) -> Work:
+def _open_filling(trained: Path, vectors: Path) -> Work:
     """Write the lists of runs of rows to files."""
     mapped = np.load(vectors, mmap_mode="r")
     return lambda run: ivf.fill(trained, mapped, *run)
@@ -94,25 +96,27 @@ class _SearchActor:
         self._parts: dict[Path, tuple[tuple[int, int], Any]] = {}
         """Each with the inode of its folder (a new folder of the same path is another index) and its ``nprobe``."""
 
-    def found(
+    def search_run(
         self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None
-    ) -> Found | Exception:
+    ) -> Neighbours | Exception:
         """The first k of one run of rows, as rows of the whole index; of all rows if the run is None."""
         try:
             with storage_errors(folder):
-                same = folder.stat().st_ino, int(entry.get("nprobe", 0))
-            if self._parts.get(folder, ((0, 0), None))[0] != same:
+                version = folder.stat().st_ino, int(entry.get("nprobe", 0))
+            if self._parts.get(folder, ((0, 0), None))[0] != version:
                 kind, _ = plugins.find("indexes", entry["kind"])
-                self._parts[folder] = (same, kind(folder, entry))
+                self._parts[folder] = (version, kind(folder, entry))
             part = self._parts[folder][1]
             if run is None:
-                answer: Found = part.search(queries, k)
+                answer: Neighbours = part.search(queries, k)
                 return answer
             rows = part.vectors[run[0] : run[1]]
-            found = exact_top(np.array(queries), rows, k, largest_norm=float(entry["largest_norm"]))
-            return Found(found.scores, found.rows + run[0])
+            neighbours = exact_top(
+                np.array(queries), rows, k, largest_norm=float(entry["largest_norm"])
+            )
+            return Neighbours(neighbours.scores, neighbours.rows + run[0])
         except DemurError as error:
-            return portable(error)
+            return make_portable(error)
 
 
 # --- the driver -----------------------------------------------------------------------------------
@@ -188,7 +192,7 @@ class RayEngine:
         ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk.
         """
         about = (encoder.name, fingerprint_of(encoder)), space, role, workers, batch_of(encoder)
-        opened = partial(_embedding, items, about)
+        opened = partial(_open_embedding, items, about)
         return embed(
             items,
             encoder,
@@ -198,21 +202,23 @@ class RayEngine:
             shard=self.shard,
             workers=workers,
             progress=progress,
-            make_elsewhere=lambda runs: self._passed(opened, runs, gpus=self.gpus),
+            make_elsewhere=lambda runs: self._results_of_runs(opened, runs, gpus=self.gpus),
         )
 
     def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
         """As `demur.indexing.ivf.build_ivf`: trained here, filled on the cluster, merged on disk."""
         beside = (path.parent / "vectors.npy").absolute()
-        with tempfile.TemporaryDirectory(dir=path.parent) as held:
-            trained = Path(held).absolute() / "trained.faiss"
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            trained = Path(scratch).absolute() / "trained.faiss"
             entry = ivf.train(kind, vectors, trained)
             runs = [
                 (first, min(first + self.rows, len(vectors)))
                 for first in range(0, len(vectors), self.rows)
             ]
             ivf.merge_lists(
-                trained, list(self._passed(partial(_filling, trained, beside), runs)), path
+                trained,
+                list(self._results_of_runs(partial(_open_filling, trained, beside), runs)),
+                path,
             )
         return entry
 
@@ -224,7 +230,7 @@ class RayEngine:
 
     def search(
         self, folder: Path, entry: dict[str, Any], queries: Floats | Sequence[str], k: int
-    ) -> Found:
+    ) -> Neighbours:
         """The first k of each query: each actor searches a run of rows of a flat index, else a run of the queries.
 
         Args:
@@ -232,44 +238,48 @@ class RayEngine:
             queries: (Q, d) float32, already checked; or Q texts for BM25.
         """
 
-        def attempt(_: int) -> Iterator[Found]:
-            yield self._found(self._search_actors(), folder.absolute(), entry, queries, k)
+        def attempt(_: int) -> Iterator[Neighbours]:
+            yield self._search_once(self._search_actors(), folder.absolute(), entry, queries, k)
 
-        found: Found = next(self._retried(1, attempt))
-        return found
+        neighbours: Neighbours = next(self._retry_lost(1, attempt))
+        return neighbours
 
-    def _found(
+    def _search_once(
         self,
         actors: Sequence[Any],
         path: Path,
         entry: dict[str, Any],
         queries: Floats | Sequence[str],
         k: int,
-    ) -> Found:
+    ) -> Neighbours:
         if entry["kind"] == "flat":
             shared = self._ray.put(queries)
-            runs = _cuts(int(entry["count"]), len(actors))
-            return merge(self._asked(actors, [(path, entry, shared, k, run) for run in runs]), k)
-        blocks = [queries[first:stop] for first, stop in _cuts(len(queries), len(actors))]
-        return stacked(self._asked(actors, [(path, entry, block, k, None) for block in blocks]))
+            runs = _cut_evenly(int(entry["count"]), len(actors))
+            return merge_shards(
+                self._ask_actors(actors, [(path, entry, shared, k, run) for run in runs]), k
+            )
+        blocks = [queries[first:stop] for first, stop in _cut_evenly(len(queries), len(actors))]
+        return stack_batches(
+            self._ask_actors(actors, [(path, entry, block, k, None) for block in blocks])
+        )
 
-    def _slots(self, gpus: float) -> int:
+    def _count_slots(self, gpus: float) -> int:
         """How many actors the cluster has room for."""
         has = self._ray.cluster_resources()
         return max(1, int(has.get("GPU", 0.0) / gpus if gpus else has.get("CPU", 1.0)))
 
-    def _passed(
+    def _results_of_runs(
         self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0
     ) -> Iterator[Any]:
         """The result of each run, in their order."""
-        for made in self._retried(
+        for result in self._retry_lost(
             len(runs), lambda done: self._one_pass(opened, runs[done:], gpus)
         ):
-            if isinstance(made, Exception):
-                raise made
-            yield made
+            if isinstance(result, Exception):
+                raise result
+            yield result
 
-    def _retried(self, wanted: int, attempt: Callable[[int], Iterator[Any]]) -> Iterator[Any]:
+    def _retry_lost(self, count: int, attempt: Callable[[int], Iterator[Any]]) -> Iterator[Any]:
         """That many results; when nodes are lost, another attempt is told how many are there and gives the rest.
 
         Raises:
@@ -278,7 +288,7 @@ class RayEngine:
         from ray import exceptions
 
         done, tries, until = 0, 0, 0.0
-        while done < wanted:
+        while done < count:
             try:
                 for result in attempt(done):
                     yield result
@@ -303,12 +313,12 @@ class RayEngine:
     ) -> Iterator[Any]:
         from ray.data import ActorPoolStrategy, from_items
 
-        most = min(self._slots(gpus), len(runs))
+        most = min(self._count_slots(gpus), len(runs))
         rows = [{"first": first, "stop": stop} for first, stop in runs]
         source = from_items(rows, override_num_blocks=len(rows))
         source.context.execution_options.preserve_order = True
         source.context.enable_progress_bars = False
-        made = source.map_batches(
+        dataset = source.map_batches(
             _Actor,
             fn_constructor_args=(opened,),
             batch_size=1,
@@ -321,7 +331,7 @@ class RayEngine:
             num_gpus=gpus,
         )
         batches: Iterator[Any] = iter(
-            made.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
+            dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
         )
         for batch in batches:
             for blob in batch["made"].to_pylist():
@@ -331,20 +341,24 @@ class RayEngine:
         if not self._actors:
             # They reserve no processor: they wait most of the time, and embedding may need one meanwhile.
             kind = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_SearchActor)
-            self._actors = [kind.remote() for _ in range(self._slots(0))]
+            self._actors = [kind.remote() for _ in range(self._count_slots(0))]
         return self._actors
 
-    def _asked(self, actors: Sequence[Any], calls: Sequence[Sequence[Any]]) -> list[Found]:
+    def _ask_actors(
+        self, actors: Sequence[Any], calls: Sequence[Sequence[Any]]
+    ) -> list[Neighbours]:
         """The results of calls, each to the actor of its place, so that a node keeps the same rows in its memory."""
-        waiting = [actor.found.remote(*call) for actor, call in zip(actors, calls, strict=False)]
-        answers: list[Found | Exception] = self._ray.get(waiting)
+        waiting = [
+            actor.search_run.remote(*call) for actor, call in zip(actors, calls, strict=False)
+        ]
+        answers: list[Neighbours | Exception] = self._ray.get(waiting)
         for answer in answers:
             if isinstance(answer, Exception):
                 raise answer
-        return [answer for answer in answers if isinstance(answer, Found)]
+        return [answer for answer in answers if isinstance(answer, Neighbours)]
 
 
-def _cuts(count: int, most: int) -> list[Run]:
+def _cut_evenly(count: int, most: int) -> list[Run]:
     """0 to count in at most ``most`` runs of nearly equal length, none of them empty."""
     ends = [count * place // most for place in range(most + 1)]
     return [(first, stop) for first, stop in pairwise(ends) if stop > first]
@@ -357,12 +371,12 @@ class _RayDense(Dense):
         super().__init__(folder, entry)
         self._engine, self._entry = engine, entry
 
-    def search(self, queries: Floats, k: int) -> Found:
+    def search(self, queries: Floats, k: int) -> Neighbours:
         """As `Dense.search`, with the same hits."""
-        queries = self._checked(queries, k)
+        queries = self._check_queries(queries, k)
         if not len(queries) or not self.count:
             return super().search(queries, k)
-        return padded(self._engine.search(self.folder, self._entry, queries, k), k)
+        return pad_to(self._engine.search(self.folder, self._entry, queries, k), k)
 
 
 class _RayLexical(BM25):
@@ -372,7 +386,7 @@ class _RayLexical(BM25):
         super().__init__(folder, entry)
         self._cluster, self._entry = engine, entry
 
-    def search(self, texts: Sequence[str], k: int) -> Found:
+    def search(self, texts: Sequence[str], k: int) -> Neighbours:
         """As `BM25.search`, with the same hits."""
         if k < 1 or not texts:
             return super().search(texts, k)

@@ -39,14 +39,14 @@ class Table(NamedTuple):
     def rows(self, having: str, path: Path) -> NDArray[np.int64]:
         """(n,) ascending rows that are good and have a ``text`` or an ``image``, in a mapped file."""
         bad = {row for row, _ in self.bad}
-        found = self.documents.select(f"SELECT row FROM documents WHERE {having} ORDER BY row")
-        return save_rows(path, (row for (row,) in found if row not in bad))
+        candidates = self.documents.select(f"SELECT row FROM documents WHERE {having} ORDER BY row")
+        return save_rows(path, (row for (row,) in candidates if row not in bad))
 
 
 def read_documents(documents: Iterable[Document], folder: Path, progress: bool | Progress) -> Table:
     """Write the table of documents, read once; bad ones keep their row and are named in ``bad``."""
     with DocumentsWriter(folder) as writer:
-        for document in _counted(documents, progress):
+        for document in _show_progress(documents, progress):
             writer.add(document)
         repeated = set(writer.close())
     written = Documents(folder)
@@ -56,7 +56,7 @@ def read_documents(documents: Iterable[Document], folder: Path, progress: bool |
     return Table(written, writer.sha256, sorted(bad))
 
 
-def _counted(documents: Iterable[Document], progress: bool | Progress) -> Iterator[Document]:
+def _show_progress(documents: Iterable[Document], progress: bool | Progress) -> Iterator[Document]:
     """The same documents; progress is shown at every hundredth and at the last."""
     tell = partial(progress, "documents") if callable(progress) else progress
     with counting("reading documents", progress=tell) as count:
@@ -77,9 +77,11 @@ def save(path: Path, values: NDArray[Any]) -> None:
 
 def save_rows(path: Path, rows: Iterable[int]) -> NDArray[np.int64]:
     """(n,) whole numbers, written to a ``.npy`` file and mapped, so that they take no memory."""
-    found = np.fromiter(rows, np.int64)
-    save(path, found)
-    return np.load(path, mmap_mode="r") if len(found) else found  # an empty file cannot be mapped
+    numbers = np.fromiter(rows, np.int64)
+    save(path, numbers)
+    return (
+        np.load(path, mmap_mode="r") if len(numbers) else numbers
+    )  # an empty file cannot be mapped
 
 
 def in_blocks(rows: NDArray[np.int64]) -> Iterator[int]:
@@ -100,7 +102,7 @@ def write_pages(work: Path, table: Table) -> Documents:
         def by_page() -> Iterator[int]:
             for _, group in groupby(table.documents.select(_BY_PAGE, bad), itemgetter(0)):
                 rows = [row for _, row in group]
-                writer.add(_page(table.documents, rows))
+                writer.add(_make_page(table.documents, rows))
                 ends.append((ends[-1] if ends else 0) + len(rows))
                 yield from rows
 
@@ -120,20 +122,20 @@ WHERE row NOT IN (SELECT value FROM json_each(?)) ORDER BY first, row
 """(first row of its page, row) of every good document, page by page."""
 
 
-def _page(documents: Documents, rows: Sequence[int]) -> Document:
+def _make_page(documents: Documents, rows: Sequence[int]) -> Document:
     id = title = summary = lead = first = ""
     for fields in documents.raw(rows):
         attributes: Any = fields["attributes"]
         id = id or str(fields["page"] or fields["id"])
-        first = first or _text(fields["title"])
-        title = title or _text(attributes.get("page_title"))
-        summary = summary or _text(attributes.get("summary"))
-        lead = lead or _text(fields["text"])
+        first = first or _text_or_empty(fields["title"])
+        title = title or _text_or_empty(attributes.get("page_title"))
+        summary = summary or _text_or_empty(attributes.get("summary"))
+        lead = lead or _text_or_empty(fields["text"])
         if title and summary:
             break
     return Document(id=id, title=title or first, text=summary or lead)
 
 
-def _text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     """A text as it is; "" for a blank one and for anything else."""
     return value if isinstance(value, str) and value.strip() else ""

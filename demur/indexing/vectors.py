@@ -108,9 +108,9 @@ class Embedded:
 def _check_file(path: Path, stated: dict[str, Any]) -> None:
     size = path.stat().st_size if path.exists() else -1
     if size != stated["bytes"]:
-        found = "it is missing" if size < 0 else f"it has {size:,} bytes"
+        actual = "it is missing" if size < 0 else f"it has {size:,} bytes"
         raise IndexFileError(
-            f"{found}, its manifest says {stated['bytes']:,}", item=path, cure="embed again"
+            f"{actual}, its manifest says {stated['bytes']:,}", item=path, cure="embed again"
         )
 
 
@@ -143,7 +143,7 @@ class MadeShard(NamedTuple):
     errors: bytes
 
 
-def lines(texts: list[str]) -> bytes:
+def join_lines(texts: list[str]) -> bytes:
     """Lines of a file."""
     return "".join(text + "\n" for text in texts).encode("utf-8", "backslashreplace")
 
@@ -182,17 +182,17 @@ class ShardWriter:
         with storage_errors(record):
             recorded = record.read_bytes().split(b"\n")[:-1]  # a torn last line has no end
         try:
-            head, *rest = [loose_json(line) for line in recorded]
-            found, shard = head["plan"], int(head["shard"])
-            done = [_Shard(**row) for row in rest]
+            head, *shard_lines = [loose_json(line) for line in recorded]
+            recorded_plan, shard = head["plan"], int(head["shard"])
+            done = [_Shard(**row) for row in shard_lines]
         except (ValueError, KeyError, TypeError) as error:
             raise IndexFileError(
                 f"not a list of shards: {error}", item=record, cure="embed into another folder"
             ) from error
-        differs = [key for key in plan if found.get(key) != plan[key]]
+        differs = [key for key in plan if recorded_plan.get(key) != plan[key]]
         if differs:
             key = next((k for k in ("encoder", "space", "role") if k in differs), differs[0])
-            old, new = (str(values.get(key))[:60] for values in (found, plan))
+            old, new = (str(values.get(key))[:60] for values in (recorded_plan, plan))
             raise IndexFileError(
                 f"its vectors have {key} {old!r}, not {new!r}: they cannot be mixed",
                 item=path,
@@ -201,7 +201,7 @@ class ShardWriter:
         if not (
             path / "manifest.json"
         ).exists():  # the run was stopped at some moment: trust nothing
-            done = done[: _whole(path, done)]
+            done = done[: _count_whole_shards(path, done)]
         return cls(path, plan, shard, done)
 
     def __enter__(self) -> ShardWriter:
@@ -229,34 +229,34 @@ class ShardWriter:
             head = canonical({"plan": self._plan, "shard": self.shard})
             write_atomic(
                 self._path / "shards.jsonl",
-                lines([head, *(canonical(s._asdict()) for s in self.done)]),
+                join_lines([head, *(canonical(s._asdict()) for s in self.done)]),
             )
-            for which, handle in enumerate(self._handles):
+            for file_number, handle in enumerate(self._handles):
                 handle.truncate(
-                    _start(which) + sum(s.bytes[which] for s in self.done)
+                    _data_start(file_number) + sum(s.bytes[file_number] for s in self.done)
                 )  # leaves room for the header
                 handle.seek(0, os.SEEK_END)
 
-    def append(self, made: MadeShard) -> None:
+    def append(self, shard: MadeShard) -> None:
         """Add a shard's rows, sync them to disk, and only then record the shard."""
         if (self._path / "manifest.json").exists():
             self.cut(len(self.done))
-        blobs = (made.vectors, made.ids, made.errors)
+        blobs = (shard.vectors, shard.ids, shard.errors)
         with storage_errors(self._path):
             for handle, blob in zip(self._handles, blobs, strict=True):
                 handle.write(blob)
                 handle.flush()
                 os.fsync(handle.fileno())
             entry = _Shard(
-                made.input,
-                made.items,
-                made.failed,
-                made.items - made.failed,
+                shard.input,
+                shard.items,
+                shard.failed,
+                shard.items - shard.failed,
                 [*map(len, blobs)],
                 [*map(digest, blobs)],
             )
             with (self._path / "shards.jsonl").open("ab") as record:
-                record.write(lines([canonical(entry._asdict())]))
+                record.write(join_lines([canonical(entry._asdict())]))
                 record.flush()
                 os.fsync(record.fileno())
         self.done.append(entry)
@@ -278,21 +278,21 @@ class ShardWriter:
         write_json(self._path / "manifest.json", self._plan | facts)
 
 
-def _start(which: int) -> int:
+def _data_start(file_number: int) -> int:
     """Where the rows of a data file begin."""
-    return HEADER if DATA[which] == "vectors.npy" else 0
+    return HEADER if DATA[file_number] == "vectors.npy" else 0
 
 
-def _whole(path: Path, done: list[_Shard]) -> int:
+def _count_whole_shards(path: Path, done: list[_Shard]) -> int:
     """How many of the recorded shards, from the first on, are on the disk as they were recorded."""
-    for which, name in enumerate(DATA):
+    for file_number, name in enumerate(DATA):
         place = path / name
         if not place.exists():
             return 0
         with storage_errors(place), place.open("rb") as handle:
-            handle.seek(_start(which))
+            handle.seek(_data_start(file_number))
             for number, shard in enumerate(done):
-                if digest(handle.read(shard.bytes[which])) != shard.sha256[which]:
+                if digest(handle.read(shard.bytes[file_number])) != shard.sha256[file_number]:
                     done = done[:number]
                     break
     return len(done)

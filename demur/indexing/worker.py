@@ -27,7 +27,7 @@ from demur.core.store import canonical
 from demur.core.untrusted import trusting
 from demur.indexing.embed import Item, input_digest, make_shard
 from demur.indexing.encoders import Encoder, Role, fingerprint_of, open_encoder
-from demur.indexing.vectors import MadeShard, lines
+from demur.indexing.vectors import MadeShard, join_lines
 
 CRASHES = 3
 """Of the process, before an item or a model is given up."""
@@ -65,7 +65,7 @@ class Worker:
         self._in_a_row = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Connection | None = None
-        self._one = Lock()
+        self._one_at_a_time = Lock()
 
     def __enter__(self) -> Worker:
         return self
@@ -83,15 +83,15 @@ class Worker:
             StorageError: the process keeps crashing, whatever it is given.
             Exception: what the encoder raised.
         """
-        with self._one:
-            return self._in_parts(items, 1) if crashed_before else self._made(items, 0)
+        with self._one_at_a_time:
+            return self._in_parts(items, 1) if crashed_before else self._make_shard(items, 0)
 
-    def _made(self, items: Sequence[Item], crashes: int) -> MadeShard:
+    def _make_shard(self, items: Sequence[Item], crashes: int) -> MadeShard:
         """The shard of items that were in the process at that many crashes."""
         try:
-            made = self._asked(items)
+            new_shard = self._ask_process(items)
             self._in_a_row = 0
-            return made
+            return new_shard
         except WorkerCrashedError:
             self.crashes, self._in_a_row = self.crashes + 1, self._in_a_row + 1
         if self._in_a_row >= IN_A_ROW:
@@ -101,15 +101,16 @@ class Worker:
     def _in_parts(self, items: Sequence[Item], crashes: int) -> MadeShard:
         if len(items) == 1 and crashes >= CRASHES:
             error = canonical({"id": items[0].id, "error": f"{_CRASHED}{crashes} times"})
-            return MadeShard(input_digest(items), 1, 1, b"", b"", lines([error]))
+            return MadeShard(input_digest(items), 1, 1, b"", b"", join_lines([error]))
         step = self._batch if len(items) > self._batch else 1
         parts = [
-            self._made(items[start : start + step], crashes) for start in range(0, len(items), step)
+            self._make_shard(items[start : start + step], crashes)
+            for start in range(0, len(items), step)
         ]
         _, counts, failed, *blobs = zip(*parts, strict=True)
         return MadeShard(input_digest(items), sum(counts), sum(failed), *map(b"".join, blobs))
 
-    def _asked(self, items: Sequence[Item]) -> MadeShard:
+    def _ask_process(self, items: Sequence[Item]) -> MadeShard:
         for _ in range(CRASHES):
             if self._line is None:
                 with suppress(WorkerCrashedError):
@@ -118,7 +119,7 @@ class Worker:
             raise _given_up(
                 self._about[0], f"the worker crashed {CRASHES} times while it opened its model"
             )
-        return self._answered(pickle.dumps(items))
+        return self._send_and_receive(pickle.dumps(items))
 
     def open(self) -> None:
         """Start the process and have it open the encoder.
@@ -127,24 +128,24 @@ class Worker:
             WorkerCrashedError: it crashed meanwhile.
             Exception: what opening raised.
         """
-        self._line, its = Pipe()
+        self._line, far_end = Pipe()
         # multiprocessing would run the caller's script again. In a session of its own, Ctrl-C does not reach it.
-        command = [sys.executable, "-c", _BEGIN, str(its.fileno()), *sys.path]
-        with its:
+        command = [sys.executable, "-c", _BEGIN, str(far_end.fileno()), *sys.path]
+        with far_end:
             self._process = subprocess.Popen(
                 command,
-                pass_fds=[its.fileno()],
+                pass_fds=[far_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
         try:
-            self._answered(pickle.dumps(self._about))
+            self._send_and_receive(pickle.dumps(self._about))
         except BaseException:
             self.close()
             raise
 
-    def _answered(self, blob: bytes) -> MadeShard:
+    def _send_and_receive(self, blob: bytes) -> MadeShard:
         assert self._line is not None
         try:
             self._line.send_bytes(blob)
@@ -154,8 +155,8 @@ class Worker:
             raise WorkerCrashedError("it crashed") from error
         if isinstance(answer, Exception):
             raise answer
-        made: MadeShard = answer
-        return made
+        new_shard: MadeShard = answer
+        return new_shard
 
     def close(self) -> None:
         """End the process."""
@@ -175,7 +176,7 @@ def _given_up(item: str, why: str) -> StorageError:
     )
 
 
-def portable(error: Exception) -> Exception:
+def make_portable(error: Exception) -> Exception:
     """The error as it can be sent to another process."""
     if isinstance(error, DemurError):
         kinds: tuple[type[DemurError], ...] = (UsageError, StorageError, DataError, DemurError)
@@ -215,7 +216,7 @@ def serve(line: int) -> None:
                     cure="install the same everywhere",
                 )
         except Exception as error:
-            waiting.send(portable(error))
+            waiting.send(make_portable(error))
             return
         waiting.send(None)
         while True:
@@ -223,7 +224,7 @@ def serve(line: int) -> None:
             try:
                 waiting.send(make_shard(items, encoder, space, role=role, workers=workers))
             except Exception as error:
-                waiting.send(portable(error))
+                waiting.send(make_portable(error))
 
 
 def _end_with(line: int) -> None:

@@ -99,7 +99,7 @@ def load(path: Path) -> list[Labelled]:
     for file in folder:
         for place, row in read_jsonl(file, problems):
             try:
-                labelled = _labelled(str(place), row)
+                labelled = _parse_labelled(str(place), row)
             except ValidationError as error:
                 problems.add(str(place), why_invalid(error))
                 continue
@@ -117,7 +117,7 @@ def load(path: Path) -> list[Labelled]:
     return items
 
 
-def _labelled(place: str, row: dict[str, Any]) -> Labelled | None:
+def _parse_labelled(place: str, row: dict[str, Any]) -> Labelled | None:
     id_, question = str(row.get("id", place)), str(row.get("question") or "")
     part, language = str(row.get("part", "")), str(row.get("language", ""))
     if isinstance(row.get("text"), str) and isinstance(row.get("deflects"), bool):
@@ -174,13 +174,13 @@ def bench(items: Sequence[Labelled], verdicts: Sequence[Verdict]) -> list[BenchR
     parts = sorted({item.part for item in items} - {""})
     languages = sorted({item.language for item in items} - {"", *parts})
     rows = [
-        _row(name, [p for p in pairs if name in (p[0].part, p[0].language)])
+        _bench_row(name, [p for p in pairs if name in (p[0].part, p[0].language)])
         for name in (*parts, *languages)
     ]
-    return [*rows, _row("all", pairs)]
+    return [*rows, _bench_row("all", pairs)]
 
 
-def _row(part: str, pairs: Sequence[tuple[Labelled, Verdict]]) -> BenchRow:
+def _bench_row(part: str, pairs: Sequence[tuple[Labelled, Verdict]]) -> BenchRow:
     graded = [(v.outcome.value, item.label, v) for item, v in pairs if v.outcome is not None]
     outcomes = [outcome.value for outcome in Outcome]
 

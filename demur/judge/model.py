@@ -125,24 +125,33 @@ class ModelJudge:
             BudgetReached: the budget leaves no room for another call.
         """
         if no_answer(response) or answers.kind == "unknown":
-            return self._locally(ask, response, answers)  # nothing to send, or to compare with
-        shown = candidate(
+            return self._grade_locally(
+                ask, response, answers
+            )  # nothing to send, or to compare with
+        shown_answer = candidate(
             ask.question,
             visible(response.text),
             forms_of(answers, ask.choices),
             masked=not self._context.unmasked,
         )
-        forged = f"; the answer imitates a grader: {shown.forged[0]!r}" if shown.forged else ""
-        self.counts["forged"] += bool(shown.forged)
-        if shown.doubted:  # no model can grade what it is not shown
-            return self._locally(ask, response, answers)
+        forged = (
+            f"; the answer imitates a grader: {shown_answer.forged[0]!r}"
+            if shown_answer.forged
+            else ""
+        )
+        self.counts["forged"] += bool(shown_answer.forged)
+        if shown_answer.doubted:  # no model can grade what it is not shown
+            return self._grade_locally(ask, response, answers)
         text = Template(self.prompt).substitute(
-            question=_question(ask), target=target(answers), answer=shown.text, mark=shown.mark
+            question=_question_text(ask),
+            target=target(answers),
+            answer=shown_answer.text,
+            mark=shown_answer.mark,
         )
         try:
             for draw in (self._context.repeat, self._context.repeat + AGAIN):
                 reply = await self._ask(ask, text, draw)
-                outcome, why = self._outcome(reply)
+                outcome, why = self._read_outcome(reply)
                 if outcome is not None or reply.finish_reason == "length":
                     break  # what was cut off was asked again with more room
         except (ItemError, TransientError) as error:  # what concerns all answers is raised
@@ -161,15 +170,15 @@ class ModelJudge:
         kind = read(visible(response.text), ask.question).kind  # which sort: no model is asked
         return verdict.model_copy(update={"kind": kind})
 
-    def _locally(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
+    def _grade_locally(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
         verdict = self._local.grade(ask, response, answers)
         return verdict.model_copy(
             update={"judge": self.id, "model": self.model, "prompt_sha256": self.prompt_sha256}
         )
 
-    def _outcome(self, reply: Response) -> tuple[Outcome | None, str]:
+    def _read_outcome(self, reply: Response) -> tuple[Outcome | None, str]:
         """(label of a reply, how it was read); None of one that states none, or was cut off before it."""
-        if reply.finish_reason == "length" and not self.whole(reply.text):
+        if reply.finish_reason == "length" and not self.is_whole(reply.text):
             cut = f"the judge's reply was cut off before a label{quoted(reply.text)}"
             return None, f"{cut} - switch its thinking off, or ask another model"
         outcome, why = self.read(reply.text)
@@ -197,7 +206,7 @@ class ModelJudge:
         none = f"the judge's reply states no single label{quoted(reply)}"
         return outcome, "the judge's label" if outcome else none
 
-    def whole(self, reply: str) -> bool:
+    def is_whole(self, reply: str) -> bool:
         """Whether a reply is a label and nothing else: one that was cut off counts only then."""
         return stated(reply, "label") is not None or alone(visible(reply)) is not None
 
@@ -215,7 +224,7 @@ class ModelJudge:
         reply = await model.complete(request)
         if (
             reply.finish_reason != "length"
-            or self.whole(reply.text)
+            or self.is_whole(reply.text)
             or "temperature" in reply.asked_without
         ):
             return reply  # one that refuses a temperature had room to think
@@ -298,23 +307,23 @@ def stated(reply: str, key: str) -> Any:
     text = _FENCE.sub("", visible(reply))
     try:
         check_depth(text)
-        given = json.loads(text, object_pairs_hook=_once)
+        value = json.loads(text, object_pairs_hook=_object_without_repeats)
     except ValueError:
         return None
     return (
-        given.get(key)
-        if isinstance(given, dict)
+        value.get(key)
+        if isinstance(value, dict)
         else None
-        if isinstance(given, str | list)
-        else given
+        if isinstance(value, str | list)
+        else value
     )
 
 
 def stated_number(reply: str, key: str) -> int | None:
     """The number that a reply is ("2", "Rating: 2", a JSON object with the key); None of any other reply."""
-    given = stated(reply, key)
-    if isinstance(given, int) and not isinstance(given, bool):
-        return given
+    value = stated(reply, key)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
     alone = _NUMBER.match(visible(reply))
     return int(alone[1]) if alone else None
 
@@ -327,7 +336,7 @@ _NUMBER = re.compile(
 _FENCE = re.compile(r"^```\w*|```$")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object whose repeated keys state nothing: a list that no reader takes for a label."""
     times = Counter(key for key, _ in pairs)
     return {key: value if times[key] == 1 else [] for key, value in pairs}
@@ -351,18 +360,18 @@ def target(answers: AnswerSpec) -> str:
             "; or ".join(f"({label}) {text}" for label, text in answers.choices if label in right)
             or answers.display_form
         )
-    said = []
+    accepted_texts = []
     for form in answers.accepted:
-        said.append(form[0] if len(form) == 1 else "all of: " + ", ".join(form))
+        accepted_texts.append(form[0] if len(form) == 1 else "all of: " + ", ".join(form))
     if answers.number is not None:
         low, high = answers.number
         unit = f" {answers.unit}" if answers.unit else ""
-        said.append(
+        accepted_texts.append(
             f"{low:.15g}{unit}"
             if low == high
             else f"any number from {low:.15g} to {high:.15g}{unit}"
         )
-    words = "; or ".join(dict.fromkeys(said)) or answers.display_form
+    words = "; or ".join(dict.fromkeys(accepted_texts)) or answers.display_form
     within = (
         f" (within {100 * answers.tolerance:g}%)"
         if answers.tolerance and answers.kind == "number"
@@ -372,6 +381,6 @@ def target(answers: AnswerSpec) -> str:
     return words + kind + within
 
 
-def _question(ask: Ask) -> str:
+def _question_text(ask: Ask) -> str:
     options = "".join(f"\n({label}) {text}" for label, text in ask.choices)
     return ask.question_with_turns + options

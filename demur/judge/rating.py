@@ -33,7 +33,7 @@ class RatingJudge(ModelJudge):
             return None, f"the judge's reply states no single rating{quoted(reply)}"
         return RATINGS[rating][0], f"rated {rating} of 3" if rating else "rated as declining"
 
-    def whole(self, reply: str) -> bool:
+    def is_whole(self, reply: str) -> bool:
         """Whether a reply is a rating and nothing else; only such a one is read."""
         return stated_number(reply, "rating") is not None
 

@@ -76,8 +76,8 @@ def ask(
         options: of `complete_sync`.
     """
     if ledger is not None:  # every question has its own budget
-        asked = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
-        budget = (budget or Budget(None)).recorded_in(ledger, digest(asked, 16))
+        question_json = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
+        budget = (budget or Budget(None)).recorded_in(ledger, digest(question_json, 16))
     return complete_sync(
         model,
         requests,

@@ -66,7 +66,7 @@ class _Account:
         db = self.db()
         with sqlite_errors(self.ledger), transaction(db):
             spent, _, overrun = self.sums()
-            amount = _whole(most * overrun)
+            amount = _whole_units(most * overrun)
             fits = spent + amount <= self.limit
             if fits and amount:
                 add_spending(db, label, amount, amount)
@@ -146,8 +146,8 @@ class Budget:
         """US dollars of `spent` that no server reported: the most that those calls can have cost."""
         return self._settled(1)
 
-    def _settled(self, which: int) -> float:
-        total = self._account.sums()[which]
+    def _settled(self, column: int) -> float:
+        total = self._account.sums()[column]
         self._account.close()
         return (total - self._account.reserved) / _PER_DOLLAR
 
@@ -204,15 +204,17 @@ class Budget:
         Raises:
             StorageError: the ledger cannot be written.
         """
-        account, amount = self._account, _whole(reserved)
+        account, amount = self._account, _whole_units(reserved)
         account.in_flight -= 1
         account.reserved -= amount
-        asked = most if most is not None else reserved
+        reserved_most = most if most is not None else reserved
         try:
             if cost is not None and (cost or amount):
-                overrun = cost / asked if 0 < asked < cost else 1.0
+                overrun = cost / reserved_most if 0 < reserved_most < cost else 1.0
                 with sqlite_errors(account.ledger):
-                    add_spending(account.db(), self._label, _whole(cost) - amount, -amount, overrun)
+                    add_spending(
+                        account.db(), self._label, _whole_units(cost) - amount, -amount, overrun
+                    )
         finally:
             while account.waiting:
                 waiter = account.waiting.popleft()
@@ -224,5 +226,5 @@ class Budget:
         self._account.close()
 
 
-def _whole(dollars: float) -> int:
+def _whole_units(dollars: float) -> int:
     return math.ceil(round(dollars * _PER_DOLLAR, 3))

@@ -40,7 +40,7 @@ class Claims:
         for owner, *about in db.execute(
             "SELECT id, host, process, pid, seen FROM owner"
         ).fetchall():
-            if not _alive(*about):
+            if not _is_alive(*about):
                 db.execute("DELETE FROM claim WHERE owner = ?", (owner,))
                 db.execute("DELETE FROM owner WHERE id = ?", (owner,))
 
@@ -55,8 +55,8 @@ class Claims:
         if self._db.execute(_CLAIM, claim).rowcount == 1:
             return True
         about = "SELECT host, process, pid, seen FROM claim LEFT JOIN owner ON owner.id = owner WHERE key = ?"
-        found = self._db.execute(about, (key,)).fetchone()
-        if found is None or _alive(*found):
+        owner_row = self._db.execute(about, (key,)).fetchone()
+        if owner_row is None or _is_alive(*owner_row):
             return False
         self._db.execute("DELETE FROM claim WHERE key = ?", (key,))
         return self._db.execute(_CLAIM, claim).rowcount == 1
@@ -78,15 +78,15 @@ class Claims:
             self._db.execute("DELETE FROM owner WHERE id = ?", (self._id,))
 
 
-def _alive(host: str | None, process: str | None, pid: int, seen: float) -> bool:
+def _is_alive(host: str | None, process: str | None, pid: int, seen: float) -> bool:
     if host is None or abs(time() - seen) > LEASE_S:
         return False
     if host != platform.node() or process == _PROCESS:
         return True
-    return pid != os.getpid() and _runs(pid)
+    return pid != os.getpid() and _process_runs(pid)
 
 
-def _runs(pid: int) -> bool:
+def _process_runs(pid: int) -> bool:
     """Whether a process of this machine runs; True where the operating system does not tell."""
     if sys.platform == "win32":  # there, signal 0 is a Ctrl-C
         return True

@@ -225,11 +225,11 @@ class ModelClient:
 
     # --- the ledger
 
-    def _read(self, key: bytes, kept: Kept) -> Response | None:
+    def _read_stored(self, key: bytes, stored: Kept) -> Response | None:
         """A reply from the ledger as a response; None, and it is deleted, if it does not pass today's checks."""
         try:
-            return wire.response(
-                kept.raw, served_by=kept.served_by, latency_s=kept.latency_s, cached=True
+            return wire.read_response(
+                stored.raw, served_by=stored.served_by, latency_s=stored.latency_s, cached=True
             )
         except TransientError as error:
             log.warning("a reply in the ledger is invalid and is asked for again: %s", error)
@@ -245,12 +245,12 @@ class ModelClient:
         if self.ledger is None:
             return [None] * len(requests)
         keys = [self.key(r) for r in requests]
-        found = self.ledger.get_many(keys)
+        stored_of_key = self.ledger.get_many(keys)
         replies: list[Response | None] = []
         for key in keys:
-            kept = found.get(key)
+            stored = stored_of_key.get(key)
             try:
-                reply = None if kept is None else self._read(key, kept)
+                reply = None if stored is None else self._read_stored(key, stored)
             except ItemError as error:
                 reply = Response(error=str(error), cached=True)
             self.counts.cached += reply is not None
@@ -275,69 +275,69 @@ class ModelClient:
                 if request.model not in self._names:
                     self.key(request)
                 return await self._ask(request, None, _Flight(waiting=1))
-            return await self._once(request, self.key(request), self.ledger)
+            return await self._start_or_join(request, self.key(request), self.ledger)
         except CallError as error:
             self.counts.failed += 1
             if request.item and not error.item:
                 error.item = request.item
             raise
 
-    async def _once(self, request: Request, key: bytes, ledger: Ledger) -> Response:
+    async def _start_or_join(self, request: Request, key: bytes, ledger: Ledger) -> Response:
         """Start the call, or join the one in progress with the same key."""
         while True:
             flight = self._flights.get(key)
-            mine = flight is None
+            is_mine = flight is None
             if flight is None:
                 flight = self._flights[key] = _Flight()
-                flight.task = asyncio.create_task(self._claimed(request, key, ledger, flight))
-                flight.task.add_done_callback(lambda task: self._landed(key, task))
+                flight.task = asyncio.create_task(self._claim_and_ask(request, key, ledger, flight))
+                flight.task.add_done_callback(lambda task: self._forget_flight(key, task))
                 if self._beating is None:
-                    self._beating = asyncio.create_task(self._beat(ledger))
+                    self._beating = asyncio.create_task(self._renew_claims(ledger))
             flight.waiting += 1
             try:
                 response = await asyncio.shield(flight.task)
             except asyncio.CancelledError:
-                if mine or not flight.task.cancelled():
+                if is_mine or not flight.task.cancelled():
                     raise
                 # all others that waited have left, so the call was cancelled: start it again
             except CallError as error:
-                if mine:
+                if is_mine:
                     raise
                 other = copy.copy(error)
                 other.item = request.item
                 raise other from error
             else:
-                self.counts.joined += not mine
+                self.counts.joined += not is_mine
                 return response
             finally:
                 flight.waiting -= 1
                 if not flight.waiting and not flight.sending:
                     flight.task.cancel()
 
-    async def _beat(self, ledger: Ledger) -> None:
+    async def _renew_claims(self, ledger: Ledger) -> None:
         while True:
             await asyncio.sleep(BEAT_S)
             with suppress(StorageError):  # the next reply meets the same error
                 ledger.renew()
 
-    def _landed(self, key: bytes, task: asyncio.Task[Response]) -> None:
+    def _forget_flight(self, key: bytes, task: asyncio.Task[Response]) -> None:
         del self._flights[key]
         if not task.cancelled():
             task.exception()  # all callers may have left: asyncio must not warn that nobody retrieved it
 
-    async def _claimed(
+    async def _claim_and_ask(
         self, request: Request, key: bytes, ledger: Ledger, flight: _Flight
     ) -> Response:
         """Claim the key, then send the call, unless the ledger has or gets the reply meanwhile."""
         wait = 0.0
         try:
             while True:
-                kept = ledger.get(key)
-                found = None if kept is None else self._read(key, kept)
-                if found is not None:
+                stored = ledger.get(key)
+                reply = None if stored is None else self._read_stored(key, stored)
+                if reply is not None:
                     self.counts.joined += wait > 0
                     self.counts.cached += wait == 0
-                    return found
+                    return reply
                 ledger.wanted.add(key)
                 await asyncio.sleep(
                     0
@@ -366,7 +366,7 @@ class ModelClient:
                 if self._budget is not None and self.price is not None
                 else 0.0
             )
-            slot = await self._taken(last)
+            slot = await self._take_slot(last)
             started = clock()
             first = first or monotonic()
             deadline = deadline or started + retry.deadline_s
@@ -379,14 +379,14 @@ class ModelClient:
                 self.counts.sent += 1
                 flight.sending = True
                 patience = retry.timeout_s * 2.0 ** faults.get("timeout", 0)
-                left = max(
+                seconds_left = max(
                     deadline - started, retry.timeout_s
                 )  # a retry that waited for its slot past the deadline
-                raw = await slot.backend.send(request, min(patience, left))
+                raw = await slot.backend.send(request, min(patience, seconds_left))
                 latency = clock() - started
                 withheld = None
                 try:
-                    answer = wire.response(raw, served_by=slot.backend.name, latency_s=latency)
+                    answer = wire.read_response(raw, served_by=slot.backend.name, latency_s=latency)
                 except ItemError as error:  # a reply without an answer was paid for too: keep it
                     withheld = error
                     answer = Response(finish_reason="no answer", usage=wire.usage_of(raw))
@@ -435,14 +435,14 @@ class ModelClient:
                 wait = 0.0
             finally:
                 flight.sending = False
-                self._charge(request, cost, reserved or 0.0)
+                self._count_cost(request, cost, reserved or 0.0)
                 if reserved is not None and self._budget is not None:
                     self._budget.settle(reserved, cost, most)
                 fleet.give_back(slot)
             if wait:
                 await asyncio.sleep(wait)
 
-    def _charge(self, request: Request, cost: float | None, reserved: float) -> None:
+    def _count_cost(self, request: Request, cost: float | None, reserved: float) -> None:
         """Count what an attempt cost; None: nobody reported it."""
         if cost is None and self.price is not None:
             cost = max(price_at_most(request, self.price), reserved)
@@ -455,7 +455,7 @@ class ModelClient:
                 await self._before_first()
                 self._before_first = None
 
-    async def _taken(self, last: EndpointSlot | None) -> EndpointSlot:
+    async def _take_slot(self, last: EndpointSlot | None) -> EndpointSlot:
         """Wait for a free endpoint; raises at once if the breaker says that all are down."""
         breaker = self._fleet.breaker
         if (refusal := breaker.refusal()) is not None:
@@ -484,7 +484,7 @@ class ModelClient:
         usage = answer.usage
         cost = None
         if self.price is not None and usage.reported:
-            cost = self.price.of(usage, wire.tier_of(raw) if request.service_tier else "")
+            cost = self.price.cost_of(usage, wire.tier_of(raw) if request.service_tier else "")
         counts = self.counts
         counts.replies += 1
         counts.prompt += usage.prompt
@@ -510,7 +510,7 @@ class ModelClient:
             )
             until = monotonic() + WAIT_S
             self.ledger.unsaved.append(entry)
-            await asyncio.sleep(0)  # see `_claimed`
+            await asyncio.sleep(0)  # see `_claim_and_ask`
             while not self.ledger.write(last=monotonic() > until):  # another process is writing
                 await asyncio.sleep(0.02)
         return cost
@@ -554,9 +554,9 @@ class ModelClient:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             if paid:
-                kept = sum(not t.cancelled() and t.exception() is None for t in paid)
-                lost = f", {len(paid) - kept} given up" if kept < len(paid) else ""
-                _say(f"{self.id}: {kept} of {len(paid)} replies received and kept{lost}")
+                received = sum(not t.cancelled() and t.exception() is None for t in paid)
+                lost = f", {len(paid) - received} given up" if received < len(paid) else ""
+                _say(f"{self.id}: {received} of {len(paid)} replies received and kept{lost}")
 
 
 def _say(line: str) -> None:

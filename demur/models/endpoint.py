@@ -52,7 +52,7 @@ _ADAPTATIONS = {
 """What a server wants in another way than most (``stream_options``: not at all) -> how its refusal names it."""
 
 
-async def _pieces(body: list[bytes]) -> AsyncIterator[bytes]:
+async def _in_pieces(body: list[bytes]) -> AsyncIterator[bytes]:
     for piece in body:
         yield piece
 
@@ -93,19 +93,19 @@ class _Connector(aiohttp.TCPConnector):
             while True:
                 connection = await super().connect(*args, **options)
                 protocol: Any = connection.protocol
-                known = self._known.get(protocol)
-                if known is None:
-                    known = self._known[protocol] = _Connection(
+                known_connection = self._known.get(protocol)
+                if known_connection is None:
+                    known_connection = self._known[protocol] = _Connection(
                         next(self._numbers), connection.transport
                     )
-                elif not known.good:
+                elif not known_connection.good:
                     pending.append(connection)
                     continue
                 elif protocol.should_close:
                     connection.close()
                     continue
-                known.good = False
-                _CONNECTION.set(known)
+                known_connection.good = False
+                _CONNECTION.set(known_connection)
                 return connection
         finally:
             for connection in pending:
@@ -132,19 +132,19 @@ class StaleReplies:
             request: fingerprint of this request.
             connection: number of the connection that the reply came on.
         """
-        found = _ID.search(text) if self._unique else None
-        if found is None:
+        reply_id = _ID.search(text) if self._unique else None
+        if reply_id is None:
             return False
-        earlier = self._seen.get(found[1])
+        earlier = self._seen.get(reply_id[1])
         if earlier is None:
-            self._seen[found[1]] = (request, (connection,))
+            self._seen[reply_id[1]] = (request, (connection,))
             if len(self._seen) > _IDS:
                 del self._seen[next(iter(self._seen))]
         elif (
             earlier[0] == request
         ):  # the same request again, and a server that derives the id from it
             if connection not in earlier[1]:
-                self._seen[found[1]] = (request, (*earlier[1][-7:], connection))
+                self._seen[reply_id[1]] = (request, (*earlier[1][-7:], connection))
         elif connection in earlier[1]:
             return True
         else:
@@ -155,7 +155,7 @@ class StaleReplies:
 def _is_reply(text: str) -> bool:
     """Whether a raw reply is a chat completion, with an answer or withheld by the content filter."""
     try:
-        wire.response(text)
+        wire.read_response(text)
     except TransientError:
         return False
     except ItemError:
@@ -223,7 +223,7 @@ class Endpoint:
         large = size > _LARGE_BODY
         return self._opened().post(
             self._url,
-            data=_pieces(body) if large else b"".join(body),
+            data=_in_pieces(body) if large else b"".join(body),
             headers={"Content-Length": str(size)} if large else None,
             allow_redirects=False,
             proxy=self._proxy.reveal() if self._proxy else None,
@@ -231,7 +231,7 @@ class Endpoint:
 
     async def _body(self, request: Request, adapted: frozenset[str]) -> tuple[list[bytes], int]:
         """(the body's bytes in pieces, a fingerprint of the request)."""
-        body = wire.body(request, self.wire_model, lambda _: _MARK)
+        body = wire.request_body(request, self.wire_model, lambda _: _MARK)
         if "max_completion_tokens" in adapted and "max_tokens" in body:
             body["max_completion_tokens"] = body.pop("max_tokens")
         if "stream" in adapted:
@@ -239,18 +239,18 @@ class Endpoint:
             if "stream_options" not in adapted:
                 body["stream_options"] = {"include_usage": True}
         skeleton = as_json(body, request)
-        whole = skeleton.encode("utf-8", "replace")
+        body_bytes = skeleton.encode("utf-8", "replace")
         if _MARK not in skeleton:
-            return [whole], hash(whole)
+            return [body_bytes], hash(body_bytes)
         images = [p.image for m in request.messages for p in m.parts if p.type == "image"]
-        pieces = whole.split(_MARK.encode())
+        pieces = body_bytes.split(_MARK.encode())
         joined = [pieces[0]]
         for image, piece in zip(images, pieces[1:], strict=True):
-            joined += (await self._images.of(image), piece)
-        return joined, hash((whole, *(image.sha256 for image in images)))
+            joined += (await self._images.url_of(image), piece)
+        return joined, hash((body_bytes, *(image.sha256 for image in images)))
 
     async def send(self, request: Request, timeout_s: float) -> str:
-        """One attempt; returns the raw reply, which `wire.response` checks.
+        """One attempt; returns the raw reply, which `wire.read_response` checks.
 
         Raises:
             Fault: another attempt may help.
@@ -266,14 +266,14 @@ class Endpoint:
             status, headers, text, connection = outcome
             if status == 200:
                 break
-            wanted = {name for name, names in _ADAPTATIONS.items() if names.search(text)}
-            if status not in (400, 422) or wanted <= adapted:
+            adaptations = {name for name, names in _ADAPTATIONS.items() if names.search(text)}
+            if status not in (400, 422) or adaptations <= adapted:
                 raise wire.refusal(
                     status, headers, text, key_env=self._key_env, wire_model=self.wire_model
                 )
-            self._adapted |= wanted
+            self._adapted |= adaptations
         try:
-            text = wire.joined(text)
+            text = wire.join_stream(text)
         except Fault:
             connection.close()
             raise
@@ -301,7 +301,7 @@ class Endpoint:
         in this frame and in aiohttp's frames below it.
         """
         _CONNECTION.set(None)
-        whole = False
+        is_complete = False
         chunks: list[bytes] = []
         try:
             async with asyncio.timeout(timeout_s), self._post(body) as reply:
@@ -315,17 +315,19 @@ class Endpoint:
                             kind="broken",
                             paid=True,
                         )
-            whole = reply.status == 200
+            is_complete = reply.status == 200
         except _BREAKS as error:
             chunks.clear()
             return self._fault(error, timeout_s, connected=_CONNECTION.get() is not None)
         finally:
             connection = _CONNECTION.get()
-            if connection is not None and not whole:
+            if connection is not None and not is_complete:
                 connection.close()
         assert connection is not None
         headers = (
-            {} if whole else {name: self._scrub(value) for name, value in reply.headers.items()}
+            {}
+            if is_complete
+            else {name: self._scrub(value) for name, value in reply.headers.items()}
         )
         return reply.status, CIMultiDict(headers), self._clean(b"".join(chunks)), connection
 

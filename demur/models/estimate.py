@@ -99,9 +99,9 @@ class Estimate(Record):
             [
                 ln.stage,
                 ln.model,
-                *_cells(ln.calls, ln.cached, ln.prompt, ln.completion),
-                *(_dollars(money if ln.to_pay else 0.0) for money in (ln.expected, ln.money)),
-                _time(ln.seconds),
+                *_count_cells(ln.calls, ln.cached, ln.prompt, ln.completion),
+                *(_dollar_text(money if ln.to_pay else 0.0) for money in (ln.expected, ln.money)),
+                _time_text(ln.seconds),
             ]
             for ln in self.lines
         ]
@@ -111,8 +111,8 @@ class Estimate(Record):
         ]
         seconds = [ln.seconds for ln in self.lines if ln.to_pay]
         total = None if None in seconds else sum(s for s in seconds if s is not None)
-        money = [_dollars(self.expected), _dollars(self.money)]
-        return [head, *rows, ["total", "", *_cells(*sums), *money, _time(total)]]
+        money = [_dollar_text(self.expected), _dollar_text(self.money)]
+        return [head, *rows, ["total", "", *_count_cells(*sums), *money, _time_text(total)]]
 
 
 USUAL_COMPLETION = 100
@@ -147,17 +147,17 @@ def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
     return (f"{note} - that is more than six months ago" if price.old() else note,)
 
 
-def _cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
+def _count_cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
     return [f"{n:,}" for n in (calls, cached, calls - cached, prompt, completion)]
 
 
-def _dollars(money: float | None) -> str:
+def _dollar_text(money: float | None) -> str:
     if money is None:
         return "unknown"
     return f"${money:.4f}" if 0 < money < 0.01 else f"${money:,.2f}"
 
 
-def _time(seconds: float | None) -> str:
+def _time_text(seconds: float | None) -> str:
     return "-" if seconds is None else duration(seconds)
 
 
@@ -212,11 +212,13 @@ def estimate_calls(
     revision = revision or revision_of(model)
     price = Prices(prices).find(name)
     rule = price.images if price is not None else "patches28"
-    kept = Ledger(ledger, read_only=True) if ledger is not None and ledger.is_file() else None
+    open_ledger = (
+        Ledger(ledger, read_only=True) if ledger is not None and ledger.is_file() else None
+    )
     seen: set[bytes] = set()
     cached = prompt = completion = 0
     money = expected = 0.0
-    usual = usual_completion(kept, name)
+    usual_length = usual_completion(open_ledger, name)
     source = iter(requests)
     try:
         while batch := list(islice(source, 1000)):
@@ -226,23 +228,25 @@ def estimate_calls(
                 if key not in seen:
                     seen.add(key)
                     fresh[key] = request
-            known = kept.get_many(list(fresh)) if kept is not None else {}
-            cached += len(known)
+            stored = open_ledger.get_many(list(fresh)) if open_ledger is not None else {}
+            cached += len(stored)
             for key, request in fresh.items():
-                if key not in known:
-                    tokens, most = (
+                if key not in stored:
+                    tokens, most_tokens = (
                         prompt_tokens(request, rule),
                         request.max_tokens or DEFAULT_COMPLETION,
                     )
                     prompt += tokens
-                    completion += most
+                    completion += most_tokens
                     if price is not None:
                         rate, fixed = price.per_token(request.service_tier), tokens * price.prompt
-                        money += rate * (fixed + most * price.completion)
-                        expected += rate * (fixed + min(most, usual) * price.completion)
+                        money += rate * (fixed + most_tokens * price.completion)
+                        expected += rate * (
+                            fixed + min(most_tokens, usual_length) * price.completion
+                        )
     finally:
-        if kept is not None:
-            kept.close()
+        if open_ledger is not None:
+            open_ledger.close()
     to_pay = len(seen) - cached
     return Estimate(
         notes=price_notes(name, price) if to_pay else (),

@@ -97,12 +97,12 @@ class EndpointSlot:
         elif error.kind == "connect":
             self.failures += 1
             if self.failures >= _DOWN_AFTER:
-                rest = min(2.0 ** (self.failures - _DOWN_AFTER), _DOWN_MOST_S)
+                pause_s = min(2.0 ** (self.failures - _DOWN_AFTER), _DOWN_MOST_S)
                 if self.paused_until <= now:
                     log.warning(
-                        "%s does not answer; skipping it for %.0f s", self.backend.name, rest
+                        "%s does not answer; skipping it for %.0f s", self.backend.name, pause_s
                     )
-                self.paused_until = max(self.paused_until, now + rest)
+                self.paused_until = max(self.paused_until, now + pause_s)
 
 
 class Fleet:
@@ -139,14 +139,18 @@ class Fleet:
         Raises:
             Fault: all endpoints pause for longer than the deadline.
         """
-        found: asyncio.Future[EndpointSlot] = asyncio.get_running_loop().create_future()
-        self._waiting.append((found, avoid))
+        slot_future: asyncio.Future[EndpointSlot] = asyncio.get_running_loop().create_future()
+        self._waiting.append((slot_future, avoid))
         self._hand_out()
         try:
-            return await found
+            return await slot_future
         except asyncio.CancelledError:
-            if found.done() and not found.cancelled() and found.exception() is None:
-                self.give_back(found.result())
+            if (
+                slot_future.done()
+                and not slot_future.cancelled()
+                and slot_future.exception() is None
+            ):
+                self.give_back(slot_future.result())
             raise
 
     def give_back(self, slot: EndpointSlot) -> None:
@@ -160,14 +164,14 @@ class Fleet:
         loop = asyncio.get_running_loop()
         now = loop.time()
         while self._waiting and (free := [slot for slot in self.slots if slot.free(now)]):
-            found, avoid = self._waiting.popleft()
-            if not found.done():  # else cancelled
+            slot_future, avoid = self._waiting.popleft()
+            if not slot_future.done():  # else cancelled
                 slot = min(
                     free,
                     key=lambda slot: (slot is avoid, slot.in_flight / slot.most, slot.failures),
                 )
                 slot.in_flight += 1
-                found.set_result(slot)
+                slot_future.set_result(slot)
         if self._timer is not None:
             self._timer.cancel()
         open_slots = [slot for slot in self.slots if slot.closed is None]
@@ -176,9 +180,9 @@ class Fleet:
             len(pauses) == len(open_slots)
             and (wait := min(pauses, default=now) - now) > self._deadline_s
         ):
-            for found, _ in self._waiting:
-                if not found.done():
-                    found.set_exception(too_long(wait, self._deadline_s))
+            for slot_future, _ in self._waiting:
+                if not slot_future.done():
+                    slot_future.set_exception(too_long(wait, self._deadline_s))
             self._waiting.clear()
         self._timer = (
             loop.call_at(min(pauses), self._hand_out) if pauses and self._waiting else None

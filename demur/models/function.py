@@ -55,12 +55,12 @@ class FunctionBackend:
             async with asyncio.timeout(timeout_s) as clock:
                 answer = await self._calls.call(request)
         except TimeoutError as error:
-            said = (
+            reason = (
                 f"no reply within {timeout_s:g} s"
                 if clock.expired()
                 else f"{self.name} raised TimeoutError: {error}"
             )
-            raise Fault(said, kind="timeout", paid=True) from error
+            raise Fault(reason, kind="timeout", paid=True) from error
         except DemurError:
             raise
         except Exception as error:

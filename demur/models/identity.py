@@ -58,9 +58,9 @@ def identity(request: Request, model: str, revision: str = "") -> dict[str, Any]
     if revision:
         value["revision"] = revision
     for name, default in _DEFAULTS.items():
-        found = getattr(request, name)
-        if found != default:
-            value[name] = found
+        field_value = getattr(request, name)
+        if field_value != default:
+            value[name] = field_value
     return value
 
 

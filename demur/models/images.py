@@ -43,31 +43,31 @@ class ImageUrls:
         self._size = 0
         self._checked: dict[str, tuple[str, int, int]] = {}
 
-    async def of(self, image: ImageRef) -> bytes:
+    async def url_of(self, image: ImageRef) -> bytes:
         """The address or data URI of an image, ASCII.
 
         Raises:
             UnreadableImage: the image cannot be read, or its SHA-256 is another.
         """
-        found = self._encoded.get(image.sha256)
-        if found is not None:
+        encoded = self._encoded.get(image.sha256)
+        if encoded is not None:
             self._encoded.move_to_end(image.sha256)
-            return found
+            return encoded
         if image.uri.startswith(("http://", "https://", "data:")):
             return image.uri.encode("ascii", "ignore")
         try:
-            found = await asyncio.to_thread(self._encode, image)
+            encoded = await asyncio.to_thread(self._encode, image)
         except (StorageError, DataError) as error:
             raise UnreadableImage(
                 f"an image cannot be read: {error}", cure="fetch it again"
             ) from error
         if image.sha256 not in self._encoded:
-            self._encoded[image.sha256] = found
-            self._size += len(found)
+            self._encoded[image.sha256] = encoded
+            self._size += len(encoded)
             while self._size > self.most_bytes and len(self._encoded) > 1:
                 _, dropped = self._encoded.popitem(last=False)
                 self._size -= len(dropped)
-        return found
+        return encoded
 
     def _encode(self, image: ImageRef) -> bytes:
         media_type, data = for_models(self._read(image), image.uri)

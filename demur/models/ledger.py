@@ -127,23 +127,23 @@ def sqlite_errors(path: Path | None) -> Iterator[None]:
         sqlite3.Error,
         UnicodeDecodeError,
     ) as error:  # SQLite may quote a damaged file's bytes, which are not UTF-8
-        said = (
+        message = (
             str(error) if isinstance(error, sqlite3.Error) else "database disk image is malformed"
         )
-        if "full" in said:
+        if "full" in message:
             cure = "free some disk space and run the same command again; every reply already kept is safe"
-        elif "readonly" in said or "read-only" in said:
+        elif "readonly" in message or "read-only" in message:
             cure = "choose a ledger in a folder you can write to"
-        elif "malformed" in said or "not a database" in said or "disk image" in said:
+        elif "malformed" in message or "not a database" in message or "disk image" in message:
             cure = f"keep the file, then: {command('calls', 'recover', path, 'NEW.sqlite')}"
-        elif "locked" in said:
+        elif "locked" in message:
             cure = "another process holds the ledger; wait for it (a backup, or demur calls gc?)"
-        elif "unable to open" in said:
+        elif "unable to open" in message:
             cure = "choose a ledger in a folder that exists and that you can write to"
         else:
             cure = "check the file and the disk"
         raise StorageError(
-            f"the ledger cannot be used: {said}", item=str(path), cure=cure
+            f"the ledger cannot be used: {message}", item=str(path), cure=cure
         ) from error
 
 
@@ -151,7 +151,7 @@ _OBJECTS = "SELECT type, name, sql FROM sqlite_master"
 
 
 @cache
-def _schema() -> frozenset[tuple[str, str, str | None]]:
+def _expected_schema() -> frozenset[tuple[str, str, str | None]]:
     """What a ledger holds: type, name and SQL of each table and index."""
     with closing(sqlite3.connect(":memory:")) as db:
         for table in _CREATE:
@@ -174,9 +174,9 @@ def _check_schema(db: sqlite3.Connection, path: Path, *, empty: bool) -> None:
         StorageError: it is not a ledger of this demur.
     """
     db.execute("PRAGMA trusted_schema=OFF")
-    held = set(db.execute(_OBJECTS))
-    foreign = [f"{kind} {name[:60]!r}" for kind, name, _ in held - _schema()]
-    if foreign or not (held or empty):
+    objects = set(db.execute(_OBJECTS))
+    foreign = [f"{kind} {name[:60]!r}" for kind, name, _ in objects - _expected_schema()]
+    if foreign or not (objects or empty):
         raise StorageError(
             f"this SQLite file is not a ledger of this demur: {', '.join(sorted(foreign)) or 'it is empty'}",
             item=str(path),
@@ -217,14 +217,14 @@ def open_database(path: Path) -> sqlite3.Connection:
     with sqlite_errors(path):
         db = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
-            _prepare(db, path)
+            _prepare_tables(db, path)
         except BaseException:
             db.close()
             raise
     return db
 
 
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
+def _prepare_tables(db: sqlite3.Connection, path: Path) -> None:
     _check_schema(db, path, empty=True)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
@@ -300,7 +300,7 @@ class Ledger:
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, Kept]:
         """Replies of those keys that have one (at most 32,000 keys at a time); as for `get`."""
-        found: dict[bytes, Kept] = {}
+        reply_of_key: dict[bytes, Kept] = {}
         marks = ",".join("?" * len(keys))
         with sqlite_errors(self.path):
             rows = self._db.execute(
@@ -309,10 +309,10 @@ class Ledger:
             ).fetchall()
         for key, raw, crc, served_by, latency_s in rows:
             if isinstance(raw, str) and _crc(key, raw) == crc:
-                found[key] = Kept(raw, served_by, latency_s)
+                reply_of_key[key] = Kept(raw, served_by, latency_s)
             elif self._claims is not None:
                 self.drop(key)
-        return found
+        return reply_of_key
 
     def put(self, entry: Entry) -> None:
         """Commit a reply. The first reply of a key stays.
@@ -424,7 +424,7 @@ class Ledger:
                 "SELECT model, faults, count(*) FROM reply WHERE faults != '{}' GROUP BY model, faults"
             ):
                 sums = faults.setdefault(model, {})
-                for kind, n in _counts(text).items():
+                for kind, n in _parse_counts(text).items():
                     sums[kind] = sums.get(kind, 0) + n * times
         return [
             Stats(r[0], r[1], r[2], dict(sorted(faults.get(r[0], {}).items())), *r[3:])
@@ -451,17 +451,22 @@ class Ledger:
             before: only those created before this time, in seconds since 1970.
             dry: count only.
         """
-        given = {"model = ?": model, "created < ?": before}
-        values = [value for value in given.values() if value is not None]
-        where = " AND ".join(test for test, value in given.items() if value is not None) or "FALSE"
+        value_of_test = {"model = ?": model, "created < ?": before}
+        values = [value for value in value_of_test.values() if value is not None]
+        condition = (
+            " AND ".join(test for test, value in value_of_test.items() if value is not None)
+            or "FALSE"
+        )
         with sqlite_errors(self.path):
             n = int(
-                self._db.execute(f"SELECT count(*) FROM reply WHERE {where}", values).fetchone()[0]
+                self._db.execute(
+                    f"SELECT count(*) FROM reply WHERE {condition}", values
+                ).fetchone()[0]
             )
             if not dry:
-                some = f"SELECT rowid FROM reply WHERE {where} LIMIT 500"
+                batch = f"SELECT rowid FROM reply WHERE {condition} LIMIT 500"
                 while self._db.execute(
-                    f"DELETE FROM reply WHERE rowid IN ({some})", values
+                    f"DELETE FROM reply WHERE rowid IN ({batch})", values
                 ).rowcount:
                     pass  # short transactions let other processes write in between
                 self._db.execute("VACUUM")
@@ -542,12 +547,12 @@ def _spill(entries: Sequence[Entry], folders: Iterable[Path | None]) -> Path | N
     return None
 
 
-def recover(source: Path, into: Path) -> tuple[int, int]:
+def recover(source: Path, target: Path) -> tuple[int, int]:
     """Copy every readable reply of a damaged ledger, or of an exported file, into a ledger.
 
     Args:
         source: a SQLite file, however damaged, or JSONL from ``demur calls export``.
-        into: an existing or a new ledger; it keeps its own replies.
+        target: an existing or a new ledger; it keeps its own replies.
 
     Returns:
         (replies copied, entries that could not be read).
@@ -567,11 +572,11 @@ def recover(source: Path, into: Path) -> tuple[int, int]:
         raise DataError(
             "the file is empty: it holds no replies", item=str(source), cure="check the path"
         )
-    with Ledger(into) as ledger:
+    with Ledger(target) as ledger:
         before = ledger._db.total_changes
         exported = head.startswith(b"{")
         lost = 0 if exported else ledger._add_spending(source)
-        for entry in _exported(source) if exported else _readable(source):
+        for entry in _read_exported(source) if exported else _read_damaged(source):
             if entry is None:
                 lost += 1
             else:
@@ -579,16 +584,18 @@ def recover(source: Path, into: Path) -> tuple[int, int]:
         return ledger._db.total_changes - before, lost
 
 
-def _counts(text: str) -> dict[str, int]:
+def _parse_counts(text: str) -> dict[str, int]:
     """Faults by kind from a row; {} if it holds anything else (somebody else's ledger)."""
     try:
-        found = parsed_json(text)
+        counts = parsed_json(text)
     except (ValueError, TypeError):
         return {}
-    return {k: n for k, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}
+    return (
+        {k: n for k, n in counts.items() if isinstance(n, int)} if isinstance(counts, dict) else {}
+    )
 
 
-def _sound(fields: object) -> Entry | None:
+def _entry_if_sound(fields: object) -> Entry | None:
     """The fields as an entry; None if one is of the wrong type or too large for its column."""
     try:
         return _ENTRY.validate_python(fields, strict=True)
@@ -596,13 +603,13 @@ def _sound(fields: object) -> Entry | None:
         return None
 
 
-def _exported(source: Path) -> Iterator[Entry | None]:
+def _read_exported(source: Path) -> Iterator[Entry | None]:
     """Entries of an exported file, None for each line that is not one."""
     with source.open(encoding="utf-8-sig", errors="replace") as lines:
         for line in lines:
             try:
                 row = parsed_json(line)
-                yield _sound(row | {"key": bytes.fromhex(row["key"])})
+                yield _entry_if_sound(row | {"key": bytes.fromhex(row["key"])})
             except (ValueError, TypeError, KeyError):
                 yield None
 
@@ -628,7 +635,7 @@ def _open_damaged(source: Path) -> sqlite3.Connection:
     return db
 
 
-def _readable(source: Path) -> Iterator[Entry | None]:
+def _read_damaged(source: Path) -> Iterator[Entry | None]:
     """Entries of a damaged ledger by row number, None for each row that cannot be read."""
     columns = ", ".join(Entry._fields)
     with closing(_open_damaged(source)) as db:
@@ -649,5 +656,5 @@ def _readable(source: Path) -> Iterator[Entry | None]:
                 yield None
                 continue
             if row is not None:
-                entry = _sound(row[:-1])
+                entry = _entry_if_sound(row[:-1])
                 yield entry if entry is not None and _crc(entry.key, entry.raw) == row[-1] else None

@@ -44,44 +44,48 @@ class LenientModel:
 
     async def complete(self, request: Request) -> Response:
         """One reply. A model that takes no temperature but its own thinks first: it gets eight times the tokens."""
-        asked = [name for name in sorted(_WITHOUT) if _asks_for(request, name)]
-        reply = self._kept(request, asked)
+        features = [name for name in sorted(_WITHOUT) if _asks_for(request, name)]
+        reply = self._stored_reply(request, features)
         if reply is not None:
             return reply
-        left_out, named = self._refused.intersection(asked), set[str]()
+        left_out, named = self._refused.intersection(features), set[str]()
         while True:
             try:
-                reply = await self._model.complete(_without(request, left_out))
+                reply = await self._model.complete(_leave_out(request, left_out))
             except PermanentError as error:
                 names = [
-                    name for name in _NAMED if name in asked and _NAMED[name].search(error.message)
+                    name
+                    for name in _NAMED
+                    if name in features and _NAMED[name].search(error.message)
                 ]
                 # an error of all items, such as a wrong key, has nothing to do with a schema that it does not name
-                more = names[0] if names else "json_schema" if isinstance(error, ItemError) else ""
-                if more in left_out or more not in asked:
+                refused = (
+                    names[0] if names else "json_schema" if isinstance(error, ItemError) else ""
+                )
+                if refused in left_out or refused not in features:
                     raise
-                left_out.add(more)
+                left_out.add(refused)
                 named.update(names[:1])
             else:
-                self._taken.update(set(asked) - left_out)
+                self._taken.update(set(features) - left_out)
                 self._refused = (self._refused | named) - self._taken
                 return reply.model_copy(update={"asked_without": tuple(sorted(left_out))})
 
-    def _kept(self, request: Request, asked: list[str]) -> Response | None:
+    def _stored_reply(self, request: Request, features: list[str]) -> Response | None:
         """The ledger's reply, as it was asked for then: what was refused is not sent, and nothing is paid, again."""
         peek: Callable[[list[Request]], list[Response | None]] = getattr(
-            self._model, "peek", lambda some: [None]
+            self._model, "peek", lambda requests: [None]
         )
-        for n in range(len(asked) + 1):
-            for left_out in combinations(asked, n):
-                [reply] = peek([_without(request, left_out)])
+        for n in range(len(features) + 1):
+            for left_out in combinations(features, n):
+                [reply] = peek([_leave_out(request, left_out)])
                 if reply is not None and not reply.error:
-                    self._taken.update(set(asked) - set(left_out))
+                    self._taken.update(set(features) - set(left_out))
                     return reply.model_copy(update={"asked_without": left_out})
         return None
 
 
-def _without(request: Request, left_out: Iterable[str]) -> Request:
+def _leave_out(request: Request, left_out: Iterable[str]) -> Request:
     changes = {field: value for name in left_out for field, value in _WITHOUT[name].items()}
     if "temperature" in changes and request.max_tokens:
         changes["max_tokens"] = 8 * request.max_tokens

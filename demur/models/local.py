@@ -67,7 +67,7 @@ def best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def precision(device: str, stored: Any) -> Any:
+def choose_precision(device: str, stored: Any) -> Any:
     """The number format for inference: 32 bits on the CPU, where half precision is slow, and half precision on a GPU.
 
     Args:
@@ -174,7 +174,7 @@ class LocalBackend:
             if not batch:
                 continue
             results = await loop.run_in_executor(
-                self._thread, self._answer, [job.request for job in batch]
+                self._thread, self._answer_batch, [job.request for job in batch]
             )
             for job, result in zip(batch, results, strict=True):
                 if job.done.done():
@@ -186,24 +186,24 @@ class LocalBackend:
 
     def _next_batch(self) -> list[_Job]:
         batch: list[_Job] = []
-        rest: list[_Job] = []
+        other_jobs: list[_Job] = []
         while self._jobs and len(batch) < _BATCH:
             job = self._jobs.popleft()
             if job.done.done():
                 continue  # cancelled
             if not batch or (
-                _settings(job.request) == _settings(batch[0].request)
+                _batch_settings(job.request) == _batch_settings(batch[0].request)
                 and not batch[0].request.temperature
             ):
                 batch.append(job)
             else:
-                rest.append(job)
-        self._jobs.extendleft(reversed(rest))
+                other_jobs.append(job)
+        self._jobs.extendleft(reversed(other_jobs))
         return batch
 
     # --- in the thread
 
-    def _answer(self, requests: list[Request]) -> list[str | CallError]:
+    def _answer_batch(self, requests: list[Request]) -> list[str | CallError]:
         """Replies to a batch; an error in place of a reply that cannot be had."""
         try:
             return list(self._generate(requests))
@@ -227,15 +227,15 @@ class LocalBackend:
         if len(requests) == 1:
             return [failure]
         if not full:
-            return [reply for request in requests for reply in self._answer([request])]
+            return [reply for request in requests for reply in self._answer_batch([request])]
         if self._model.device.type == "cuda":
             import torch
 
             torch.cuda.empty_cache()
         half = len(requests) // 2
-        return self._answer(requests[:half]) + self._answer(requests[half:])
+        return self._answer_batch(requests[:half]) + self._answer_batch(requests[half:])
 
-    def _prompt(self, request: Request) -> tuple[str, list[Any]]:
+    def _make_prompt(self, request: Request) -> tuple[str, list[Any]]:
         """(the prompt's text, its images)."""
         images: list[Any] = []
         turns = []
@@ -249,10 +249,12 @@ class LocalBackend:
                         raise PermanentError(
                             f"{self.name} does not take images", cure="name a vision-language model"
                         )
-                    images.append(self._image(part.image))
+                    images.append(self._open_image(part.image))
                     parts.append({"type": "image"})
-            whole = "".join(p.get("text", "") for p in parts)
-            turns.append({"role": message.role, "content": parts if self._takes_images else whole})
+            prompt_text = "".join(p.get("text", "") for p in parts)
+            turns.append(
+                {"role": message.role, "content": parts if self._takes_images else prompt_text}
+            )
         options = request.extra.get("chat_template_kwargs") or {}
         if getattr(self._processor, "chat_template", None):
             text = self._processor.apply_chat_template(
@@ -265,7 +267,7 @@ class LocalBackend:
             )
         return str(text), images
 
-    def _image(self, ref: Any) -> Any:
+    def _open_image(self, ref: Any) -> Any:
         try:
             return rgb(read_image(ref, self._root), ref.uri)
         except (StorageError, DataError) as error:
@@ -275,7 +277,7 @@ class LocalBackend:
         import torch
 
         first = requests[0]
-        prompts = [self._prompt(request) for request in requests]
+        prompts = [self._make_prompt(request) for request in requests]
         texts = [text for text, _ in prompts]
         images = [group for _, group in prompts]
         inputs = (
@@ -317,14 +319,14 @@ class LocalBackend:
             options["repetition_penalty"] = float(first.extra["repetition_penalty"])
         if first.stop:
             options |= {"stop_strings": list(first.stop), "tokenizer": self._tokenizer}
-        wanted = first.logprobs or first.top_logprobs is not None
+        with_logprobs = first.logprobs or first.top_logprobs is not None
         with torch.inference_mode():
             out = self._model.generate(
                 **inputs,
                 **options,
                 pad_token_id=self._tokenizer.pad_token_id,
                 return_dict_in_generate=True,
-                output_logits=wanted,
+                output_logits=with_logprobs,
             )
         ends = self._model.generation_config.eos_token_id
         end_ids = set(ends if isinstance(ends, list) else [ends]) | {self._tokenizer.eos_token_id}
@@ -332,8 +334,8 @@ class LocalBackend:
         for row, request in enumerate(requests):
             tokens = out.sequences[row, length:].tolist()
             stop = next((i for i, token in enumerate(tokens) if token in end_ids), None)
-            kept = tokens if stop is None else tokens[:stop]
-            text = self._tokenizer.decode(kept, skip_special_tokens=True)
+            reply_tokens = tokens if stop is None else tokens[:stop]
+            text = self._tokenizer.decode(reply_tokens, skip_special_tokens=True)
             cut = min((text.find(s) for s in request.stop if s in text), default=-1)
             if cut >= 0:
                 text = text[:cut]
@@ -341,11 +343,14 @@ class LocalBackend:
                 wire.reply_of(
                     Response(
                         text=text,
-                        logprobs=self._logprobs(out.logits, row, kept, request.top_logprobs or 0)
-                        if wanted
+                        logprobs=self._logprobs(
+                            out.logits, row, reply_tokens, request.top_logprobs or 0
+                        )
+                        if with_logprobs
                         else (),
                         usage=Usage(
-                            prompt=int(inputs["attention_mask"][row].sum()), completion=len(kept)
+                            prompt=int(inputs["attention_mask"][row].sum()),
+                            completion=len(reply_tokens),
                         ),
                         finish_reason="length" if stop is None and cut < 0 else "stop",
                     ),
@@ -358,7 +363,7 @@ class LocalBackend:
         self, logits: tuple[Any, ...], row: int, tokens: list[int], rivals: int
     ) -> tuple[TokenLogprob, ...]:
         """For each generated token; ``logits`` has one (batch, vocabulary) array per step."""
-        found = []
+        logprobs = []
         for step, token in enumerate(tokens):
             scores = logits[step][row].float().log_softmax(dim=-1)
             best = scores.topk(rivals) if rivals else None
@@ -370,12 +375,12 @@ class LocalBackend:
                 if best is not None
                 else ()
             )
-            found.append(
+            logprobs.append(
                 TokenLogprob(
                     token=self._tokenizer.decode([token]), logprob=float(scores[token]), top=top
                 )
             )
-        return tuple(found)
+        return tuple(logprobs)
 
     async def close(self) -> None:
         """Stop the thread and drop the requests that wait."""
@@ -385,7 +390,7 @@ class LocalBackend:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
 
-def _settings(request: Request) -> str:
+def _batch_settings(request: Request) -> str:
     """The settings that requests of one batch share, as text."""
     return json.dumps(
         [
@@ -432,18 +437,23 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
         reader: Any = transformers.AutoProcessor if images else transformers.AutoTokenizer
         processor = reader.from_pretrained(where, **options)
         stored = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None)
-        model = kind.from_pretrained(where, dtype=precision(device, stored), **options)
+        model = kind.from_pretrained(where, dtype=choose_precision(device, stored), **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise UsageError(
             f"hf:{name} cannot be loaded: {' '.join(str(error).split())[:300]}",
             cure="check the folder or the repository's name",
         ) from error
     model.to(device).eval()
-    known = (
+    revision_known = (
         weights_digest(folder)
         if folder.is_dir()
         else str(getattr(config, "_commit_hash", "") or revision)
     )
     return LocalBackend(
-        f"hf:{where}", model, processor, images=images, image_root=image_root, revision=known
+        f"hf:{where}",
+        model,
+        processor,
+        images=images,
+        image_root=image_root,
+        revision=revision_known,
     )

@@ -60,10 +60,10 @@ def parse_model(text: str) -> ModelText:
     Raises:
         UsageError: not a known form, or the address contains a password.
     """
-    kind, _, rest = text.partition(":")
+    kind, _, name = text.partition(":")
     if kind in ("http", "https"):
         address, _, model = text.partition("#")
-        parts = _split(address, "the model string")
+        parts = _split_address(address, "the model string")
         if parts.username or parts.password:
             raise UsageError(
                 "the model string has credentials in its address",
@@ -77,25 +77,25 @@ def parse_model(text: str) -> ModelText:
         return ModelText("http", model, model, address)
     if text.startswith("openai/") and len(text) > 7:
         address = os.environ.get("OPENAI_BASE_URL", "").strip() or _OPENAI
-        _split(address, "OPENAI_BASE_URL")
+        _split_address(address, "OPENAI_BASE_URL")
         return ModelText("openai", text, text[7:], address)
-    if kind == "any-llm" and rest.count("/") >= 1 and all(rest.split("/", 1)):
-        return ModelText("any-llm", rest, rest, "")
-    if kind == "hf" and rest:
-        path = rest.rstrip("/")
+    if kind == "any-llm" and name.count("/") >= 1 and all(name.split("/", 1)):
+        return ModelText("any-llm", name, name, "")
+    if kind == "hf" and name:
+        path = name.rstrip("/")
         return ModelText("hf", f"hf:{Path(path).name if Path(path).is_dir() else path}", path, "")
-    if kind == "python" and ":" in rest:
-        return ModelText("python", text.partition("@")[0], rest, "")
+    if kind == "python" and ":" in name:
+        return ModelText("python", text.partition("@")[0], name, "")
     raise UsageError(f"{text!r} is not a model string", cure=f"write one of: {_FORMS}")
 
 
-def _split(address: str, where: str) -> SplitResult:
+def _split_address(address: str, place: str) -> SplitResult:
     try:
         parts = urlsplit(address)
         _ = parts.port  # checked only when it is read
     except ValueError:  # its message may quote a password
         raise UsageError(
-            f"{where} has no valid host and port", cure="write http://HOST:PORT/v1"
+            f"{place} has no valid host and port", cure="write http://HOST:PORT/v1"
         ) from None
     return parts
 
@@ -133,8 +133,10 @@ def key_of(model: ModelText) -> tuple[str, Secret | None]:
         UsageError: OpenAI's own server needs a key, and none is set.
     """
     env, key = find_key(("OPENAI_API_KEY",) if model.kind == "openai" else key_names(model.address))
-    own = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith("openai.com")
-    if own and key is None:
+    is_openai_itself = model.kind == "openai" and (urlsplit(model.address).hostname or "").endswith(
+        "openai.com"
+    )
+    if is_openai_itself and key is None:
         raise UsageError(f"no key for {model.id}", cure="set OPENAI_API_KEY")
     return env, key
 

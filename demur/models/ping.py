@@ -46,10 +46,10 @@ async def ping(addresses: Sequence[str], *, lists: bool = True) -> list[str]:
         MissingExtra: a package is not installed.
         PermanentError: no server answers, or one refuses the key.
     """
-    return await asyncio.to_thread(_ping, [parse_model(a) for a in addresses], lists)
+    return await asyncio.to_thread(_ping_all, [parse_model(a) for a in addresses], lists)
 
 
-def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
+def _ping_all(models: Sequence[ModelText], lists: bool) -> list[str]:
     notes: list[str] = []
     silent: dict[str, str] = {}
     for model in models:
@@ -63,10 +63,10 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
             raise MissingExtra(f"hf:{model.name}", extra="hf", module="transformers and torch")
         elif model.kind in ("openai", "http"):
             env, key = key_of(model)
-            if why := unreachable(model.address):
+            if why := why_unreachable(model.address):
                 silent[urlsplit(model.address).netloc] = why
             elif lists:
-                notes += _listed(model, env, key)
+                notes += _warn_if_unlisted(model, env, key)
     if silent and len(silent) == len({urlsplit(m.address).netloc for m in models}):
         raise PermanentError(
             f"no server answers there ({'; '.join(dict.fromkeys(silent.values()))})",
@@ -78,7 +78,7 @@ def _ping(models: Sequence[ModelText], lists: bool) -> list[str]:
     ]
 
 
-def unreachable(address: str) -> str:
+def why_unreachable(address: str) -> str:
     """Why the server at a base URL cannot be connected; "" if it can, or if a proxy is in between."""
     url = urlsplit(address)
     host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
@@ -108,27 +108,27 @@ class _Stay(HTTPRedirectHandler):
         """Follow no redirect: the key goes to this server only."""
 
 
-def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
+def _warn_if_unlisted(model: ModelText, env: str, key: Secret | None) -> list[str]:
     """A warning if a server does not list the model.
 
     Raises:
         PermanentError: the server refuses the key.
     """
     url = urlsplit(model.address)
-    found: list[list[str] | PermanentError] = []
+    outcomes: list[list[str] | PermanentError] = []
 
     def ask() -> None:
         try:
-            found.append(_served(model, env, key))
+            outcomes.append(_list_served(model, env, key))
         except PermanentError as error:
-            found.append(error)
+            outcomes.append(error)
 
     asking = threading.Thread(
         target=ask, daemon=True, name="demur-ping"
     )  # abandoned if it takes too long
     asking.start()
     asking.join(_WHOLE_S)
-    names = found[0] if found else []
+    names = outcomes[0] if outcomes else []
     if isinstance(names, PermanentError):
         raise names
     if len(names) < 2 or model.name in names:  # many servers with a single model accept any name
@@ -138,7 +138,7 @@ def _listed(model: ModelText, env: str, key: Secret | None) -> list[str]:
     ]
 
 
-def _served(model: ModelText, env: str, key: Secret | None) -> list[str]:
+def _list_served(model: ModelText, env: str, key: Secret | None) -> list[str]:
     """The models of a server; [] if it does not list them.
 
     Raises:

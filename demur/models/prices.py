@@ -45,7 +45,7 @@ class Price(Record):
         except ValueError:
             return True
 
-    def of(self, usage: Usage, tier: str = "") -> float:
+    def cost_of(self, usage: Usage, tier: str = "") -> float:
         """US dollars of one reply.
 
         Args:
@@ -87,12 +87,12 @@ class Prices:
         shipped = json.loads(
             files("demur.models").joinpath("prices.json").read_text(encoding="utf-8")
         )
-        self._models = _table(shipped, "prices.json")
+        self._models = _read_price_table(shipped, "prices.json")
         chosen = file or (
             Path(os.environ["DEMUR_PRICES"]) if os.environ.get("DEMUR_PRICES") else None
         )
         if chosen is not None:
-            self._models |= _table(read_json(chosen), str(chosen))
+            self._models |= _read_price_table(read_json(chosen), str(chosen))
 
     def find(self, model: str) -> Price | None:
         """The price of a model id; None if unknown. ``"*"`` in a table is the price of all other models.
@@ -116,12 +116,12 @@ class Prices:
         return self._models.get("*")
 
 
-def _table(value: object, where: str) -> dict[str, Price]:
+def _read_price_table(value: object, place: str) -> dict[str, Price]:
     models = value.get("models") if isinstance(value, Mapping) else None
     if not isinstance(models, Mapping):
         raise DataError(
             'a price table is {"models": {name: {"prompt": .., "completion": ..}}}',
-            item=where,
+            item=place,
             cure="correct the file",
         )
     table = {}
@@ -130,12 +130,12 @@ def _table(value: object, where: str) -> dict[str, Price]:
             table[str(name)] = Price.model_validate(entry)
         except ValidationError as error:
             raise DataError(
-                f"the price of {name}: {why_invalid(error)}", item=where, cure="correct the file"
+                f"the price of {name}: {why_invalid(error)}", item=place, cure="correct the file"
             ) from error
         if table[str(name)].images not in IMAGE_RULES:
             raise DataError(
                 f"the price of {name}: no image rule {entry['images']!r}; known: {', '.join(IMAGE_RULES)}",
-                item=where,
+                item=place,
                 cure="name one of them",
             )
     return table
@@ -144,7 +144,7 @@ def _table(value: object, where: str) -> dict[str, Price]:
 # --- tokens before the call ----------------------------------------------------------------------
 
 
-def _tiles(
+def _count_by_tiles(
     size: int, base: int, per_tile: int, longest: int, shortest: int
 ) -> Callable[[int, int], int]:
     def count(width: int, height: int) -> int:
@@ -155,39 +155,39 @@ def _tiles(
     return count
 
 
-def _patches(size: int, most: int, times: float = 1.0) -> Callable[[int, int], int]:
+def _count_by_patches(size: int, most: int, times: float = 1.0) -> Callable[[int, int], int]:
     def count(width: int, height: int) -> int:
         return math.ceil(min(math.ceil(width / size) * math.ceil(height / size), most) * times)
 
     return count
 
 
-def _area(width: int, height: int) -> int:
+def _count_by_area(width: int, height: int) -> int:
     scale = min(1.0, 1568 / max(width, height))
     return math.ceil(width * scale * height * scale / 750)
 
 
-def _tiles768(width: int, height: int) -> int:
+def _count_by_tiles768(width: int, height: int) -> int:
     return (
         258 if max(width, height) <= 384 else 258 * math.ceil(width / 768) * math.ceil(height / 768)
     )
 
 
 IMAGE_RULES: dict[str, Callable[[int, int], int]] = {
-    "tiles512": _tiles(512, 85, 170, 2048, 768),
-    "tiles512-mini": _tiles(512, 2833, 5667, 2048, 768),
-    "patches28": _patches(28, 16384),
-    "patches32": _patches(32, 1536),
-    "patches32x1.62": _patches(32, 1536, 1.62),
-    "patches32x1.72": _patches(32, 1536, 1.72),
-    "patches32x2.46": _patches(32, 1536, 2.46),
-    "area750": _area,
-    "tiles768": _tiles768,
+    "tiles512": _count_by_tiles(512, 85, 170, 2048, 768),
+    "tiles512-mini": _count_by_tiles(512, 2833, 5667, 2048, 768),
+    "patches28": _count_by_patches(28, 16384),
+    "patches32": _count_by_patches(32, 1536),
+    "patches32x1.62": _count_by_patches(32, 1536, 1.62),
+    "patches32x1.72": _count_by_patches(32, 1536, 1.72),
+    "patches32x2.46": _count_by_patches(32, 1536, 2.46),
+    "area750": _count_by_area,
+    "tiles768": _count_by_tiles768,
     "cautious": lambda width, height: max(
-        _tiles(512, 85, 170, 2048, 768)(width, height),
-        _patches(32, 1536, 2.46)(width, height),
+        _count_by_tiles(512, 85, 170, 2048, 768)(width, height),
+        _count_by_patches(32, 1536, 2.46)(width, height),
         math.ceil(width * height / 750),
-        _tiles768(width, height),
+        _count_by_tiles768(width, height),
         1120,
     ),
 }

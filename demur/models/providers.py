@@ -76,8 +76,8 @@ class AnyLlmBackend:
         for message in request.messages:
             for part in message.parts:
                 if part.type == "image":
-                    urls[part.image.sha256] = (await self._images.of(part.image)).decode()
-        body = wire.body(request, self._model, lambda image: urls[image.sha256])
+                    urls[part.image.sha256] = (await self._images.url_of(part.image)).decode()
+        body = wire.request_body(request, self._model, lambda image: urls[image.sha256])
         del body["model"]
         try:
             async with asyncio.timeout(timeout_s):
@@ -104,24 +104,26 @@ class AnyLlmBackend:
     def _translated(self, error: Exception) -> CallError:
         """A demur error for an SDK's: by its HTTP status if it has one, else by its class name."""
         inner = getattr(error, "original_exception", None) or error
-        said = self._scrub(str(error))
+        message = self._scrub(str(error))
         status = getattr(inner, "status_code", None) or getattr(error, "status_code", None)
         headers = dict(getattr(getattr(inner, "response", None), "headers", None) or {})
         name = type(error).__name__
         if isinstance(status, int):
             env = f"{self._provider.upper()}_API_KEY"
-            return wire.refusal(status, headers, said, key_env=env, wire_model=self._model)
+            return wire.refusal(status, headers, message, key_env=env, wire_model=self._model)
         if type(inner.__cause__).__name__.startswith("Connect"):  # httpx's: nothing was sent
-            return Fault(f"{name}: {said}", kind="connect")
+            return Fault(f"{name}: {message}", kind="connect")
         for word, kind in _KINDS.items():
             if word in name:
-                return Fault(f"{name}: {said}", kind=kind, paid=kind != "429")
+                return Fault(f"{name}: {message}", kind=kind, paid=kind != "429")
         if any(word in name for word in _FOR_GOOD):
             return PermanentError(
-                f"{name}: {said}",
+                f"{name}: {message}",
                 cure=f"check the key, the model and the provider {self._provider!r}",
             )
-        unknown = ItemError(f"{name}: {said}")  # anything else concerns this request or its reply
+        unknown = ItemError(
+            f"{name}: {message}"
+        )  # anything else concerns this request or its reply
         unknown.paid = True
         return unknown
 

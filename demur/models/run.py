@@ -107,7 +107,7 @@ async def complete_all(
     """
     concurrency = int(getattr(model, "concurrency", 8))
     peek: Callable[[Sequence[Request]], list[Response | None]] = getattr(
-        model, "peek", lambda some: [None] * len(some)
+        model, "peek", lambda requests: [None] * len(requests)
     )
     clock, deadline = asyncio.get_running_loop().time, 0.0
     source, ended = iter(requests), False

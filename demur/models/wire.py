@@ -59,7 +59,7 @@ class Fault(TransientError):
 # --- out -----------------------------------------------------------------------------------------
 
 
-def _content(message: Message, image_url: Callable[[ImageRef], str]) -> Any:
+def _wire_content(message: Message, image_url: Callable[[ImageRef], str]) -> Any:
     if all(isinstance(p, TextPart) for p in message.parts):
         return "".join(p.text for p in message.parts if isinstance(p, TextPart))
     return [
@@ -70,7 +70,9 @@ def _content(message: Message, image_url: Callable[[ImageRef], str]) -> Any:
     ]
 
 
-def body(request: Request, wire_model: str, image_url: Callable[[ImageRef], str]) -> dict[str, Any]:
+def request_body(
+    request: Request, wire_model: str, image_url: Callable[[ImageRef], str]
+) -> dict[str, Any]:
     """The request as a chat-completions body.
 
     The content of a message with only text is one string (every server accepts it); with images it is a list of parts
@@ -93,7 +95,9 @@ def body(request: Request, wire_model: str, image_url: Callable[[ImageRef], str]
         )
     value: dict[str, Any] = {
         "model": wire_model,
-        "messages": [{"role": m.role, "content": _content(m, image_url)} for m in request.messages],
+        "messages": [
+            {"role": m.role, "content": _wire_content(m, image_url)} for m in request.messages
+        ],
     }
     if request.temperature is not None:
         value["temperature"] = request.temperature
@@ -126,19 +130,19 @@ def body(request: Request, wire_model: str, image_url: Callable[[ImageRef], str]
 # --- back ----------------------------------------------------------------------------------------
 
 
-def _finite(value: Any) -> float:
+def _finite_logprob(value: Any) -> float:
     number = float(value)
     return number if math.isfinite(number) else _FLOOR_LOGPROB
 
 
-def _logprobs(choice: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
+def _read_logprobs(choice: Mapping[str, Any]) -> tuple[TokenLogprob, ...]:
     content = (choice.get("logprobs") or {}).get("content") or ()
     return tuple(
         TokenLogprob(
-            token=_whole(str(entry["token"])),
-            logprob=_finite(entry["logprob"]),
+            token=_mend_text(str(entry["token"])),
+            logprob=_finite_logprob(entry["logprob"]),
             top=tuple(
-                (_whole(str(t["token"])), _finite(t["logprob"]))
+                (_mend_text(str(t["token"])), _finite_logprob(t["logprob"]))
                 for t in entry.get("top_logprobs") or ()
             ),
         )
@@ -150,22 +154,22 @@ _MOST_TOKENS = 10**12
 """More than any model reads; the sum over a million replies still fits 64 bits."""
 
 
-def _count(value: Any) -> int:
+def _token_count(value: Any) -> int:
     """A number of tokens; 0, which is no number of tokens, of anything else."""
     counts = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if counts and 0 <= value <= _MOST_TOKENS else 0
 
 
-def _usage(reply: Mapping[str, Any]) -> Usage:
+def _read_usage(reply: Mapping[str, Any]) -> Usage:
     usage = reply.get("usage") or {}
     prompt, completion = (
         usage.get(f"{name}_tokens_details") or {} for name in ("prompt", "completion")
     )
     return Usage(
-        prompt=_count(usage.get("prompt_tokens")),
-        completion=_count(usage.get("completion_tokens")),
-        cached=_count(prompt.get("cached_tokens")),
-        reasoning=_count(completion.get("reasoning_tokens")),
+        prompt=_token_count(usage.get("prompt_tokens")),
+        completion=_token_count(usage.get("completion_tokens")),
+        cached=_token_count(prompt.get("cached_tokens")),
+        reasoning=_token_count(completion.get("reasoning_tokens")),
     )
 
 
@@ -173,7 +177,7 @@ _ODD = (KeyError, TypeError, AttributeError, ValueError, OverflowError, Recursio
 """Errors of a field of another shape than the wire format's."""
 
 
-def _extra(read: Callable[[Any], _T], value: Any, otherwise: _T) -> _T:
+def _read_or_default(read: Callable[[Any], _T], value: Any, otherwise: _T) -> _T:
     """What a reply holds beside its answer; ``otherwise`` if it is malformed: the answer was paid for and stays."""
     try:
         return read(value)
@@ -183,40 +187,40 @@ def _extra(read: Callable[[Any], _T], value: Any, otherwise: _T) -> _T:
 
 def usage_of(raw: str) -> Usage:
     """The tokens of a raw reply that has no answer but was paid for (the content filter's)."""
-    return _extra(_usage, loose_json(raw), Usage())
+    return _read_or_default(_read_usage, loose_json(raw), Usage())
 
 
 def tier_of(raw: str) -> str:
     """The service tier that a raw reply says it was served in; "" if it does not say."""
-    return str(_extra(lambda text: loose_json(text).get("service_tier"), raw, None) or "")
+    return str(_read_or_default(lambda text: loose_json(text).get("service_tier"), raw, None) or "")
 
 
-def _whole(text: str) -> str:
+def _mend_text(text: str) -> str:
     """A text that every file can hold: half a character, where the server cut an answer off, becomes a "?"."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _texts(content: Any) -> tuple[str, str]:
+def _split_thoughts(content: Any) -> tuple[str, str]:
     """(thoughts, text) of a content: a string, one part, or a list of parts, some of which are thoughts."""
     if isinstance(content, str):
-        return "", _whole(content)
+        return "", _mend_text(content)
     if isinstance(content, list):
-        pairs = [_texts(part) for part in content]
+        pairs = [_split_thoughts(part) for part in content]
         return "".join(thought for thought, _ in pairs), "".join(text for _, text in pairs)
     if not isinstance(content, dict):
         return "", ""
     for name in ("thinking", "reasoning"):
         if name in content or str(content.get("type")).startswith(name):
             thoughts = content.get(name) or content.get("text")
-            return "".join(_texts(thoughts)), ""
-    return _texts(content.get("text") or content.get("content"))
+            return "".join(_split_thoughts(thoughts)), ""
+    return _split_thoughts(content.get("text") or content.get("content"))
 
 
-def _confidence(value: Any) -> float | None:
+def _read_confidence(value: Any) -> float | None:
     return float(value) if not isinstance(value, bool) and 0 <= value <= 1 else None
 
 
-def response(
+def read_response(
     raw: str, *, served_by: str = "", latency_s: float = 0.0, cached: bool = False
 ) -> Response:
     """Read a raw reply, fresh or from the ledger, with the same checks.
@@ -243,13 +247,13 @@ def response(
     if choice is None:
         raise Fault("the reply has no choices", kind="empty", paid=True)
     reason = choice.get("finish_reason")
-    finish = _whole(reason[:100]) if isinstance(reason, str) else ""
-    in_parts, text = _texts(content)
+    finish = _mend_text(reason[:100]) if isinstance(reason, str) else ""
+    in_parts, text = _split_thoughts(content)
     in_tags, text = split_thinking(text)
-    beside = "".join(_texts(message.get("reasoning_content") or message.get("reasoning")))
+    beside = "".join(_split_thoughts(message.get("reasoning_content") or message.get("reasoning")))
     reasoning = beside or in_parts or in_tags
     if not text.strip() and message.get("refusal"):
-        text, finish = _texts(message["refusal"])[1], finish or "refusal"
+        text, finish = _split_thoughts(message["refusal"])[1], finish or "refusal"
     if not text.strip() and finish != "length":
         if finish == "content_filter" and not reasoning:
             raise ItemError(
@@ -271,21 +275,21 @@ def response(
     return Response(
         text=text,
         reasoning=reasoning,
-        confidence=_extra(_confidence, message.get("confidence"), None),
-        logprobs=_extra(_logprobs, choice, no_logprobs),
-        usage=_extra(_usage, reply, Usage()),
+        confidence=_read_or_default(_read_confidence, message.get("confidence"), None),
+        logprobs=_read_or_default(_read_logprobs, choice, no_logprobs),
+        usage=_read_or_default(_read_usage, reply, Usage()),
         finish_reason=finish,
         served_by=served_by,
         latency_s=latency_s,
         cached=cached,
-        cuts=tuple(_whole(str(cut)) for cut in cuts) if isinstance(cuts, list) else (),
+        cuts=tuple(_mend_text(str(cut)) for cut in cuts) if isinstance(cuts, list) else (),
     )
 
 
 _STREAM = re.compile(r"\s*(?:data|event|id|retry)?:")
 
 
-def joined(stream: str) -> str:
+def join_stream(stream: str) -> str:
     """An event stream as one raw reply, any other text as it is: some servers stream although nobody asked for it.
 
     Raises:
@@ -293,7 +297,7 @@ def joined(stream: str) -> str:
     """
     if not _STREAM.match(stream):
         return stream
-    whole: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
     parts: dict[str, list[Any]] = {"content": [], "reasoning_content": [], "refusal": []}
     logprobs: list[Any] = []
     finish = ended = None
@@ -306,16 +310,16 @@ def joined(stream: str) -> str:
                 ended = True
                 break
             chunk = loose_json(event)
-            whole |= {key: value for key, value in chunk.items() if value is not None}
+            reply |= {key: value for key, value in chunk.items() if value is not None}
             for choice in chunk.get("choices") or ():
                 delta = dict(choice.get("delta") or choice.get("message") or {})
                 delta.setdefault("reasoning_content", delta.get("reasoning"))
-                for key, held in parts.items():
+                for key, pieces in parts.items():
                     value = delta.get(key)
-                    held += value if isinstance(value, list) else [value]
-                logprobs += _extra(lambda c: list(c["logprobs"]["content"]), choice, [])
+                    pieces += value if isinstance(value, list) else [value]
+                logprobs += _read_or_default(lambda c: list(c["logprobs"]["content"]), choice, [])
                 finish = choice.get("finish_reason") or finish
-        if "error" in whole or not (finish or ended) or "choices" not in whole:
+        if "error" in reply or not (finish or ended) or "choices" not in reply:
             raise ValueError("it ends before the reply does")
     except _ODD as error:
         raise Fault(
@@ -324,11 +328,11 @@ def joined(stream: str) -> str:
     answer = {"index": 0, "message": parts, "finish_reason": finish}
     if logprobs:
         answer["logprobs"] = {"content": logprobs}
-    return json.dumps(whole | {"object": "chat.completion", "choices": [answer]})
+    return json.dumps(reply | {"object": "chat.completion", "choices": [answer]})
 
 
 def reply_of(answer: Response, model: str) -> str:
-    """A `Response` of a model in this process as a raw reply; `response` reads it back."""
+    """A `Response` of a model in this process as a raw reply; `read_response` reads it back."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -353,7 +357,7 @@ def reply_of(answer: Response, model: str) -> str:
             ]
         }
     usage = answer.usage
-    whole = json.dumps(
+    reply_text = json.dumps(
         {
             "object": "chat.completion",
             "model": model,
@@ -367,7 +371,7 @@ def reply_of(answer: Response, model: str) -> str:
         },
         ensure_ascii=False,
     )
-    return _whole(whole)
+    return _mend_text(reply_text)
 
 
 # --- refusals of the server ----------------------------------------------------------------------
@@ -399,20 +403,22 @@ def _excerpt(text: str, most: int = 160) -> str:
 def error_message(raw: str) -> str:
     """The message in a server's error body, as one line of at most 300 characters."""
     try:
-        found = loose_json(raw)
-        if isinstance(found, dict):
-            inner = found.get("error", found)
+        body = loose_json(raw)
+        if isinstance(body, dict):
+            inner = body.get("error", body)
             if isinstance(inner, dict):
                 code = inner.get("code") or inner.get("type") or ""
-                said = str(inner.get("message") or inner.get("detail") or inner)
-                return _excerpt(f"{said} [{code}]" if isinstance(code, str) and code else said, 300)
+                message = str(inner.get("message") or inner.get("detail") or inner)
+                return _excerpt(
+                    f"{message} [{code}]" if isinstance(code, str) and code else message, 300
+                )
             return _excerpt(str(inner), 300)
     except ValueError:
         pass
     return _excerpt(raw)
 
 
-def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
+def retry_after(headers: Mapping[str, str], reply_text: str = "") -> float | None:
     """Seconds that the server asks the client to wait.
 
     By ``Retry-After`` (seconds or a date), ``retry-after-ms``, or else the text of its reply.
@@ -425,21 +431,21 @@ def retry_after(headers: Mapping[str, str], said: str = "") -> float | None:
     True
     """
     milliseconds = headers.get("retry-after-ms")
-    given = headers.get("Retry-After")
-    for text, unit in ((milliseconds, 1e-3), (given, 1.0)):
+    header = headers.get("Retry-After")
+    for text, unit in ((milliseconds, 1e-3), (header, 1.0)):
         if text:
             try:
                 seconds = float(text) * unit
             except ValueError:
                 continue
             return seconds if math.isfinite(seconds) and seconds >= 0 else None
-    if given:
+    if header:
         try:
-            return max(parsedate_to_datetime(given).timestamp() - time(), 0.0)
+            return max(parsedate_to_datetime(header).timestamp() - time(), 0.0)
         except (ValueError, TypeError, IndexError, OverflowError):
             return None
-    if found := _RETRY_IN.search(said):
-        minutes, amount, suffix = found.groups()
+    if match := _RETRY_IN.search(reply_text):
+        minutes, amount, suffix = match.groups()
         return 60.0 * int(minutes or 0) + float(amount) * (1e-3 if suffix.lower() == "ms" else 1.0)
     return None
 
@@ -459,47 +465,53 @@ def refusal(
     Returns:
         `Fault` if another try can help, `ItemError` if this one item is the cause, else `PermanentError`.
     """
-    said = error_message(raw)
+    message = error_message(raw)
     wait = retry_after(headers, raw)
-    if _TEXT_ONLY.search(said):
+    if _TEXT_ONLY.search(message):
         return PermanentError(
-            f"{wire_model} does not take images: {said}",
+            f"{wire_model} does not take images: {message}",
             cure="serve a vision-language model (llama.cpp: add --mmproj)",
         )
-    if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
+    if status in (400, 413, 422, 500) and _TOO_LONG.search(message):
         return ItemError(
-            f"the context is too long: {said}", cure="show less evidence, or serve a larger window"
+            f"the context is too long: {message}",
+            cure="show less evidence, or serve a larger window",
         )
     if status == 413:
-        return ItemError(f"the request is too large: {said}", cure="send fewer or smaller images")
-    if status in (400, 403, 422) and _FILTERED.search(said):
         return ItemError(
-            f"the content filter refused: {said}", cure="leave the item out, or ask another model"
+            f"the request is too large: {message}", cure="send fewer or smaller images"
+        )
+    if status in (400, 403, 422) and _FILTERED.search(message):
+        return ItemError(
+            f"the content filter refused: {message}",
+            cure="leave the item out, or ask another model",
         )
     if status in (401, 403):
         return PermanentError(
-            f"HTTP {status}: {said}", cure=f"set {key_env} to a key that is valid for this endpoint"
+            f"HTTP {status}: {message}",
+            cure=f"set {key_env} to a key that is valid for this endpoint",
         )
-    if status == 402 or (status == 429 and wait is None and _QUOTA.search(said)):
+    if status == 402 or (status == 429 and wait is None and _QUOTA.search(message)):
         return PermanentError(
-            f"HTTP {status}: {said}", cure="the account is out of money; top it up and run again"
+            f"HTTP {status}: {message}", cure="the account is out of money; top it up and run again"
         )
     if status == 404:
         return PermanentError(
-            f"no model {wire_model!r} at this address: {said}",
+            f"no model {wire_model!r} at this address: {message}",
             cure="check the path (/v1) and the model's name; GET /v1/models lists them",
         )
     if status in (408, 409, 425, 429) or (status >= 500 and status not in (501, 505)):
         # whoever answers 4xx, 503 or 529 refused before it began; behind any other, a model may have worked
         paid = status >= 500 and status not in (503, 529)
-        return Fault(f"HTTP {status}: {said}", kind=str(status), paid=paid, retry_after=wait)
+        return Fault(f"HTTP {status}: {message}", kind=str(status), paid=paid, retry_after=wait)
     if status in (400, 422):
         return ItemError(
-            f"the server refuses the request (HTTP {status}): {said}", cure="change what it names"
+            f"the server refuses the request (HTTP {status}): {message}",
+            cure="change what it names",
         )
     if 300 <= status < 400:
         return PermanentError(
             f"HTTP {status}: the server redirects to {headers.get('Location', 'another address')}",
             cure="give the final address",
         )
-    return PermanentError(f"HTTP {status}: {said}", cure="check the endpoint's address")
+    return PermanentError(f"HTTP {status}: {message}", cure="check the endpoint's address")

@@ -16,7 +16,7 @@ The bytes are a function of the inputs: they do not depend on clock, machine or 
 """
 
 from demur.release.freeze import check_target, freeze
-from demur.release.layout import FunnelStep, counts, documents_of, version_number
+from demur.release.layout import FunnelStep, count_all, documents_of, version_number
 from demur.release.release import Release
 from demur.release.verify import open_sound, verify
 
@@ -24,7 +24,7 @@ __all__ = [
     "FunnelStep",
     "Release",
     "check_target",
-    "counts",
+    "count_all",
     "documents_of",
     "freeze",
     "open_sound",

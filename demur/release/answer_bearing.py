@@ -28,7 +28,9 @@ class AnswerBearing:
         self._by_spelling: dict[str, set[str]] = defaultdict(set)
         self._by_word: dict[str, set[str]] = defaultdict(set)
         """A word compared exactly (digits, other scripts) -> questions."""
-        self._letters = {w: run_together(w) for found in self._context.values() for w in found}
+        self._letters = {
+            w: run_together(w) for answer_words in self._context.values() for w in answer_words
+        }
         self._always: set[str] = set()
         for s in samples:
             telling = anchors(s.answers)
@@ -46,7 +48,7 @@ class AnswerBearing:
             else:
                 self._always.add(s.id)
 
-    def of(self, document: Document) -> set[str]:
+    def find_samples(self, document: Document) -> set[str]:
         """Ids of the questions whose answer the document bears."""
         text = f"{document.title}\n{document.text or ''}"
         letters = run_together(text)
@@ -64,23 +66,23 @@ class AnswerBearing:
             self._may_have_context(s, letters) for w in exact for s in self._by_word[w]
         ):
             return set()
-        here = {w.norm for w in words(text)}
-        maybe |= {s for w in exact if w in here for s in self._by_word[w]}
+        document_words = {w.norm for w in words(text)}
+        maybe |= {s for w in exact if w in document_words for s in self._by_word[w]}
         return {
             s
             for s in maybe
-            if self._context[s] & here
+            if self._context[s] & document_words
             and holds(self._samples[s].answers, text, self._samples[s].question)
         }
 
     def drop(self, sample: str) -> None:
         """Remove a question."""
         self._always.discard(sample)
-        for found in (self._by_spelling, self._by_word):
-            for key in [key for key, samples in found.items() if sample in samples]:
-                found[key].discard(sample)
-                if not found[key]:
-                    del found[key]
+        for questions_of in (self._by_spelling, self._by_word):
+            for key in [key for key, samples in questions_of.items() if sample in samples]:
+                questions_of[key].discard(sample)
+                if not questions_of[key]:
+                    del questions_of[key]
 
     def _may_have_context(self, sample: str, letters: str) -> bool:
         """Whether a text may hold a word of the question."""

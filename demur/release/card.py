@@ -68,16 +68,18 @@ def tables_for_datasets(
     return {"configs": configs, "dataset_info": infos}
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [head, *rows]
-    first, *others = ["| " + " | ".join(safe(str(cell)) for cell in line) + " |" for line in lines]
+    first, *others = [
+        "| " + " | ".join(escape_markdown(str(cell)) for cell in line) + " |" for line in lines
+    ]
     return "\n".join([first, "|" + "---|" * len(head), *others])
 
 
-def safe(text: str) -> str:
+def escape_markdown(text: str) -> str:
     r"""Untrusted text, escaped for Markdown.
 
-    >>> safe("a | <b>[x](javascript:y)")
+    >>> escape_markdown("a | <b>[x](javascript:y)")
     'a \\| &lt;b>[x]\\(javascript:y)'
     """
     line = (
@@ -90,18 +92,18 @@ def safe(text: str) -> str:
     return "\\" + line if line[:1] in tuple("[#>-+*`~=&!") and line != "-" else line
 
 
-def _share(part: int, whole: int) -> str:
+def _share_text(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} % ({part} of {whole})" if whole else "-"
 
 
-def _modality(evidence: Sequence[Evidence]) -> str:
+def _modality_text(evidence: Sequence[Evidence]) -> str:
     kinds = {e.modality for e in evidence}
     if len(kinds) == 2:
         return "text and image"
     return "image" if kinds == {Modality.IMAGE} else "text" if kinds else "none"
 
 
-def card(
+def render_card(
     folder: Path,
     manifest: Mapping[str, Any],
     samples: Sequence[Sample],
@@ -133,54 +135,56 @@ def card(
         "is given suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
         "VLM-DeflectionBench.",
         _USE,
-        "## What it has\n\n" + _table(["feature", ""], _features(manifest, samples)),
-        "## Sources\n\n" + _table(*_sources(manifest, samples)),
+        "## What it has\n\n" + _markdown_table(["feature", ""], _feature_rows(manifest, samples)),
+        "## Sources\n\n" + _markdown_table(*_source_rows(manifest, samples)),
         "## Statistics\n\n"
-        + _table(["statistic", "value"], _statistics(counts, samples, documents)),
-        "## Evidence\n\n" + _table(*evidence_table(evidence_by_source(samples, recall))),
-        _funnel(funnel, drops) + _stage_one(manifest),
-        _asked_of_gates(manifest),
-        _judged(manifest),
-        "## Retrieval modes by recall of gold\n\n" + _table(*recall_lines(recall))
+        + _markdown_table(["statistic", "value"], _statistics_rows(counts, samples, documents)),
+        "## Evidence\n\n" + _markdown_table(*evidence_table(evidence_by_source(samples, recall))),
+        _funnel_section(funnel, drops) + _stage_one_text(manifest),
+        _gates_section(manifest),
+        _judging_section(manifest),
+        "## Retrieval modes by recall of gold\n\n" + _markdown_table(*recall_lines(recall))
         if recall
         else "",
-        _separation(manifest),
-        _models(manifest),
-        _retest(manifest),
-        _topics(manifest),
-        "## Limits\n\n" + "\n".join(f"- {safe(str(line))}" for line in limits)
+        _separation_section(manifest),
+        _models_section(manifest),
+        _retest_section(manifest),
+        _topics_section(manifest),
+        "## Limits\n\n" + "\n".join(f"- {escape_markdown(str(line))}" for line in limits)
         if (limits := manifest.get("limits"))
         else "",
         "## Licences\n\n"
-        + _table(["source", "of", "licence", "number"], _licences(manifest, samples)),
+        + _markdown_table(["source", "of", "licence", "number"], _licence_rows(manifest, samples)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _sources(
+def _source_rows(
     manifest: Mapping[str, Any], samples: Sequence[Sample]
 ) -> tuple[list[str], list[list[object]]]:
     pools: dict[str, int] = dict(manifest.get("pools") or {})
     drawn: dict[str, int] = dict(manifest.get("drawn") or pools)
     rows: list[list[object]] = []
-    for source, kept in manifest["counts"]["by_source"].items():
-        own = [s for s in samples if s.source == source]
+    for source, kept_count in manifest["counts"]["by_source"].items():
+        samples_of_source = [s for s in samples if s.source == source]
         rows.append(
             [
                 source,
                 pools.get(source, "-"),
                 drawn.get(source, "-"),
-                kept,
-                _share(kept, drawn.get(source, 0)),
-                " / ".join(sorted({"text + image" if s.images else "text" for s in own})),
-                _modality([e for s in own for e in s.gold]),
-                _modality([e for s in own for e in s.negatives]),
+                kept_count,
+                _share_text(kept_count, drawn.get(source, 0)),
+                " / ".join(
+                    sorted({"text + image" if s.images else "text" for s in samples_of_source})
+                ),
+                _modality_text([e for s in samples_of_source for e in s.gold]),
+                _modality_text([e for s in samples_of_source for e in s.negatives]),
             ]
         )
     return ["source", "pool", "drawn", "samples", "retained", "query", "gold", "distractors"], rows
 
 
-def _funnel(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
+def _funnel_section(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
     rows = [
         [
             s.stage,
@@ -191,23 +195,27 @@ def _funnel(funnel: Sequence[FunnelStep], drops: Sequence[Drop]) -> str:
         for s in funnel
     ]
     lost = sum(1 for d in drops if d.evidence)
-    told = f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
+    lost_note = f"\n\nOf the kept samples' candidate distractors, {lost} left; `drops.jsonl` names each with its reason."
     return (
         "## How it was curated\n\n"
-        + _table(["stage", "entered", "kept", "left because"], rows)
-        + (told if lost else "")
+        + _markdown_table(["stage", "entered", "kept", "left because"], rows)
+        + (lost_note if lost else "")
     )
 
 
-def _models(manifest: Mapping[str, Any]) -> str:
+def _models_section(manifest: Mapping[str, Any]) -> str:
     rows = sorted((manifest.get("models") or {}).items())
-    return "## Models that took part\n\n" + _table(["model", "what it is"], rows) if rows else ""
+    return (
+        "## Models that took part\n\n" + _markdown_table(["model", "what it is"], rows)
+        if rows
+        else ""
+    )
 
 
-def _separation(manifest: Mapping[str, Any]) -> str:
+def _separation_section(manifest: Mapping[str, Any]) -> str:
     """How well shallow features separate gold from distractors."""
-    found = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
-    if not found:
+    separations = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
+    if not separations:
         return ""
 
     def cell(value: float | None) -> str:
@@ -223,14 +231,16 @@ def _separation(manifest: Mapping[str, Any]) -> str:
             cell(row.distractors),
             "yes" if row.telling else "no",
         ]
-        for row in found
+        for row in separations
     ]
-    telling = [f"- {safe(str(row))}" for row in found if row.telling]
+    telling = [f"- {escape_markdown(str(row))}" for row in separations if row.telling]
     return (
         "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
         "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
         "rather than shipped beside the question.\n\n"
-        + _table(["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows)
+        + _markdown_table(
+            ["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows
+        )
         + (
             "\n\nA system that goes by these alone would do better than chance:\n\n"
             + "\n".join(telling)
@@ -274,12 +284,12 @@ def recall_lines(
     return heads, [[cell(row, head) for head in heads] for row in recall]
 
 
-def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
+def _feature_rows(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
     """After Table 1: kinds of questions and evidence, and measures against shortcuts."""
     n = len(samples)
 
     def having(test: Callable[[Sample], bool]) -> str:
-        return _share(sum(map(test, samples)), n)
+        return _share_text(sum(map(test, samples)), n)
 
     def shows(evidence: Sequence[Evidence], kind: Modality) -> bool:
         return any(e.modality is kind for e in evidence)
@@ -291,20 +301,23 @@ def _features(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
         ["images among the gold evidence", having(lambda s: shows(s.gold, Modality.IMAGE))],
         ["text among the distractors", having(lambda s: shows(s.negatives, Modality.TEXT))],
         ["images among the distractors", having(lambda s: shows(s.negatives, Modality.IMAGE))],
-        ["gates that may not know the answer", ", ".join(_asked(manifest, "parametric")) or "none"],
+        [
+            "gates that may not know the answer",
+            ", ".join(_gates_asked_in(manifest, "parametric")) or "none",
+        ],
         [
             "a gate answers each sample from its gold evidence",
-            _promise(manifest, "solvable", "any_correct"),
+            _promise_text(manifest, "solvable", "any_correct"),
         ],
         [
             "each distractor alone lets no gate answer",
-            "yes" if _asked(manifest, "distractor") else "not checked",
+            "yes" if _gates_asked_in(manifest, "distractor") else "not checked",
         ],
         ["versioned, can be rebuilt with stronger gates", "yes (`demur rebuild`)"],
     ]
 
 
-def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
+def _gates_asked_in(manifest: Mapping[str, Any], stage: str) -> list[str]:
     """Gates that were asked in a stage."""
     return [
         g
@@ -313,25 +326,25 @@ def _asked(manifest: Mapping[str, Any], stage: str) -> list[str]:
     ]
 
 
-def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
+def _gates_section(manifest: Mapping[str, Any]) -> str:
     """How much each gate was asked about the kept samples, and why it was not asked the rest."""
 
-    def cell(one: Mapping[str, Any] | None, at_most: str = "") -> str:
-        return f"{at_most}{one['asked']:,} of {one['of']:,}" if one else "-"
+    def cell(counts: Mapping[str, Any] | None, at_most: str = "") -> str:
+        return f"{at_most}{counts['asked']:,} of {counts['of']:,}" if counts else "-"
 
     rows = []
     for name, model in sorted(dict(manifest.get("gate_models") or {}).items()):
-        asked = model.get("asked") or {}
-        why: Counter[str] = Counter()
-        for one in asked.values():
-            why.update(one["skipped"])
+        counts_of_stage = model.get("asked") or {}
+        reasons: Counter[str] = Counter()
+        for counts in counts_of_stage.values():
+            reasons.update(counts["skipped"])
         rows.append(
             [
                 name,
-                cell(asked.get("parametric")),
-                cell(asked.get("solvable"), "at most "),
-                cell(asked.get("distractor")),
-                "; ".join(f"{reason} ({n:,})" for reason, n in sorted(why.items())) or "-",
+                cell(counts_of_stage.get("parametric")),
+                cell(counts_of_stage.get("solvable"), "at most "),
+                cell(counts_of_stage.get("distractor")),
+                "; ".join(f"{reason} ({n:,})" for reason, n in sorted(reasons.items())) or "-",
             ]
         )
     if not rows:
@@ -340,14 +353,14 @@ def _asked_of_gates(manifest: Mapping[str, Any]) -> str:
         "## What the gates were asked\n\nOf the questions about the samples that were kept: each sample without "
         "evidence, with its gold evidence (until a gate was right), and with each of its distractors alone. A gate "
         "that was not asked proves nothing; at least one was asked each time.\n\n"
-        + _table(
+        + _markdown_table(
             ["gate", "without evidence", "with gold", "with a distractor", "not asked because"],
             rows,
         )
     )
 
 
-def _judged(manifest: Mapping[str, Any]) -> str:
+def _judging_section(manifest: Mapping[str, Any]) -> str:
     """How the judge came to the verdicts behind the kept samples, and how sure it was of them."""
     judged = manifest.get("judged")
     if not judged or not judged["methods"]:
@@ -356,8 +369,8 @@ def _judged(manifest: Mapping[str, Any]) -> str:
     def less_sure(counts: Mapping[str, int]) -> str:
         if counts["unmeasured"] == counts["verdicts"]:
             return "not measured"
-        rest = f"; {counts['unmeasured']:,} not measured" if counts["unmeasured"] else ""
-        return f"{counts['less_sure']:,}{rest}"
+        unmeasured_text = f"; {counts['unmeasured']:,} not measured" if counts["unmeasured"] else ""
+        return f"{counts['less_sure']:,}{unmeasured_text}"
 
     total = Counter[str]()
     for counts in judged["methods"].values():
@@ -367,22 +380,24 @@ def _judged(manifest: Mapping[str, Any]) -> str:
         for method, counts in (*judged["methods"].items(), ("all", total))
     ]
     return (
-        f"## How the gates' answers were judged\n\nBy {safe(str(manifest.get('judge')))}: the answers about the samples "
+        f"## How the gates' answers were judged\n\nBy {escape_markdown(str(manifest.get('judge')))}: the answers about the samples "
         "that were kept, without evidence and with each distractor alone. It states the chance that a verdict is "
         "right, where that was measured.\n\n"
-        + _table(["decided by", "verdicts", f"less sure than {judged['sure_from']:g}"], rows)
+        + _markdown_table(
+            ["decided by", "verdicts", f"less sure than {judged['sure_from']:g}"], rows
+        )
     )
 
 
-def _promise(manifest: Mapping[str, Any], stage: str, default: str) -> str:
+def _promise_text(manifest: Mapping[str, Any], stage: str, default: str) -> str:
     """Whether a stage's default rule holds for every sample: only if it was the rule, and a gate was asked."""
     rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
-    if not _asked(manifest, stage):
+    if not _gates_asked_in(manifest, stage):
         return "not checked"
     return "yes" if rule == default else f"no: the rule is {rule}"
 
 
-def _statistics(
+def _statistics_rows(
     counts: Mapping[str, Any], samples: Sequence[Sample], documents: Mapping[str, Evidence]
 ) -> list[list[object]]:
     """After Table 3."""
@@ -399,36 +414,38 @@ def _statistics(
     ]
 
 
-def _stage_one(manifest: Mapping[str, Any]) -> str:
-    one = manifest.get("stage_one")
-    if not one:
+def _stage_one_text(manifest: Mapping[str, Any]) -> str:
+    stage_one = manifest.get("stage_one")
+    if not stage_one:
         return ""
     return (
-        f"\n\nStage I keeps {one['kept']:d} samples that no gate answers correctly; "
-        f"for {one['kept_by_the_literal_rule']:d} of these the answer of every gate that can be asked was judged wrong "
+        f"\n\nStage I keeps {stage_one['kept']:d} samples that no gate answers correctly; "
+        f"for {stage_one['kept_by_the_literal_rule']:d} of these the answer of every gate that can be asked was judged wrong "
         "(the difference is what some gate declined to answer). This release goes by "
-        f"the {'first' if one['rule'] == 'not_correct' else 'second'}."
+        f"the {'first' if stage_one['rule'] == 'not_correct' else 'second'}."
     )
 
 
-def _retest(manifest: Mapping[str, Any]) -> str:
-    found = {g: c for g, c in sorted(dict(manifest.get("retest") or {}).items()) if c.get("asked")}
-    if not found:
+def _retest_section(manifest: Mapping[str, Any]) -> str:
+    counts_of_gate = {
+        g: c for g, c in sorted(dict(manifest.get("retest") or {}).items()) if c.get("asked")
+    }
+    if not counts_of_gate:
         return ""
     rows = [
-        [g, _share(c.get("same", 0), c["asked"]), _share(c.get("correct", 0), c["asked"])]
-        for g, c in found.items()
+        [g, _share_text(c.get("same", 0), c["asked"]), _share_text(c.get("correct", 0), c["asked"])]
+        for g, c in counts_of_gate.items()
     ]
     return (
         "## Asked again\n\nSome kept samples were put to the gates once more, without evidence, in an independent "
         "draw. A right answer now is knowledge that sampling hid the first time.\n\n"
-        + _table(["gate", "same outcome", "right this time"], rows)
+        + _markdown_table(["gate", "same outcome", "right this time"], rows)
     )
 
 
-def _topics(manifest: Mapping[str, Any]) -> str:
+def _topics_section(manifest: Mapping[str, Any]) -> str:
     parts = []
-    for found in manifest.get("topics") or []:
+    for drift in manifest.get("topics") or []:
         retained = "{:.1f} % [{:.1f}, {:.1f}]"
         rows = [
             [
@@ -437,26 +454,26 @@ def _topics(manifest: Mapping[str, Any]) -> str:
                 r["after"],
                 retained.format(*(100 * r[k] for k in ("retained", "low", "high"))),
             ]
-            for r in found["rows"]
+            for r in drift["rows"]
         ]
-        by, namer = str(found["by"]), found.get("named_by")
-        by += f", named by {namer} from representative questions" if namer else ""
+        origin, namer = str(drift["by"]), drift.get("named_by")
+        origin += f", named by {namer} from representative questions" if namer else ""
         head = ["topic", "pool", "release", "retained [95 %]"]
-        if any(r.get("description") for r in found["rows"]):
+        if any(r.get("description") for r in drift["rows"]):
             head.insert(1, "about")
             rows = [
                 [row[0], r.get("description", ""), *row[1:]]
-                for row, r in zip(rows, found["rows"], strict=True)
+                for row, r in zip(rows, drift["rows"], strict=True)
             ]
         parts.append(
-            f"Topics by {safe(by)}: the largest share changed by {found['largest_change']:.1f} points; "
-            f"chi-square {found['chi_square']:.1f} at {found['freedom']:d} degrees of freedom, permutation "
-            f"p = {found['p']:.4f}.\n\n" + _table(head, rows)
+            f"Topics by {escape_markdown(origin)}: the largest share changed by {drift['largest_change']:.1f} points; "
+            f"chi-square {drift['chi_square']:.1f} at {drift['freedom']:d} degrees of freedom, permutation "
+            f"p = {drift['p']:.4f}.\n\n" + _markdown_table(head, rows)
         )
     return "## Topics before and after\n\n" + "\n\n".join(parts) if parts else ""
 
 
-def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
+def _licence_rows(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[list[object]]:
     """Licences per source, of questions with query images, and of documents used as evidence."""
     seen = Counter(
         (s.source, "questions and query images", s.licence or "see the source") for s in samples
@@ -467,7 +484,7 @@ def _licences(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> list[li
     return [[*key, n] for key, n in sorted(seen.items())]
 
 
-def citation(manifest: Mapping[str, Any]) -> str:
+def render_citation(manifest: Mapping[str, Any]) -> str:
     """A citation file (CFF 1.2.0) for this release."""
     return yaml.safe_dump(
         {

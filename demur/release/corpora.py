@@ -70,13 +70,13 @@ class Corpora(Record):
                 item=folder,
                 cure="demur corpus export RELEASE --out DIR",
             )
-        made = read_json(path)
-        if made == UNFINISHED:
+        content = read_json(path)
+        if content == UNFINISHED:
             raise UsageError(
                 "the export of these corpora was not finished", item=folder, cure="run it again"
             )
         try:
-            note = cls.model_validate(made)
+            note = cls.model_validate(content)
         except ValidationError as error:
             raise DataError(
                 f"not a note of 'demur corpus export': {why_invalid(error)}", item=path
@@ -102,8 +102,8 @@ class _Relations:
                 for name in (e.id, e.document, e.page):
                     if name:
                         self._by_name[name].add(s.id)
-                for one in shingles(e.text) if e.text else ():
-                    self._by_shingle[one].add((s.id, place))
+                for shingle in shingles(e.text) if e.text else ():
+                    self._by_shingle[shingle].add((s.id, place))
                 if e.image is not None:
                     self._by_image[e.image.sha256].add(s.id)
 
@@ -115,21 +115,21 @@ class _Relations:
             if name
             for s in self._by_name[name]
         }
-        found = {s for s in near if self._gold[s].parts(document)}
+        related = {s for s in near if self._gold[s].parts(document)}
         if document.image is not None:
-            found |= self._by_image.get(document.image.sha256, set())
+            related |= self._by_image.get(document.image.sha256, set())
         if document.text:
-            mine = shingles(document.text)
+            document_shingles = shingles(document.text)
             hits: dict[tuple[str, int], int] = defaultdict(int)
-            for one in mine:
-                for gold in self._by_shingle.get(one, ()):
+            for shingle in document_shingles:
+                for gold in self._by_shingle.get(shingle, ()):
                     hits[gold] += 1
             for (s, at), n in hits.items():
                 text = self.samples[s].gold[at].text or ""
-                enough = n >= TEXT_NEAR * min(len(mine), len(shingles(text))) / 2
-                if s not in found and enough and same_text(document.text, text):
-                    found.add(s)
-        return found
+                enough = n >= TEXT_NEAR * min(len(document_shingles), len(shingles(text))) / 2
+                if s not in related and enough and same_text(document.text, text):
+                    related.add(s)
+        return related
 
 
 def export(
@@ -175,12 +175,12 @@ def export(
     excluded: dict[str, list[str]] = {s.id: [] for s in samples}
     stated: dict[str, list[str]] = {}
     counts = dict.fromkeys((FULL, *names), 0)
-    ours = (out / FILE).is_file()
+    is_earlier_export = (out / FILE).is_file()
     write_json(out / FILE, UNFINISHED)
     ids: set[str] = set()
     with ExitStack() as stack:
         writers = {name: _Writer(out / name, form, stack) for name in (*counts, EMPTY)}
-        for document, own in _both(documents, mixed):
+        for document, is_users in _with_users_documents(documents, mixed):
             if document.id in ids:
                 raise UsageError(
                     "two documents have one id",
@@ -191,7 +191,7 @@ def export(
             gold = relations.gold_of(document)
             for s in gold:
                 excluded[s].append(document.id)
-            data = None if document.image is None or own else read_image(document.image)
+            data = None if document.image is None or is_users else read_image(document.image)
             for name in counts:
                 fold = names.index(name) if name in names else -1
                 if name == FULL or not (gold and any(fold_of[s] == fold for s in gold)):
@@ -202,14 +202,16 @@ def export(
                 "no documents to write",
                 cure="give --pool POOL, or a release that holds its evidence",
             )
-    for document, _ in _both(documents, mixed):
-        for s in answer_bearing.of(document):
+    for document, _ in _with_users_documents(documents, mixed):
+        for s in answer_bearing.find_samples(document):
             if document.id not in excluded[s]:
                 stated.setdefault(s, []).append(document.id)
                 if len(stated[s]) == MOST_LISTED:
                     answer_bearing.drop(s)
     for folder in (
-        ([out / name for name in writers] + sorted(out.glob(f"{REMOVED}*"))) if ours else ()
+        ([out / name for name in writers] + sorted(out.glob(f"{REMOVED}*")))
+        if is_earlier_export
+        else ()
     ):
         written = writers[folder.name].written if folder.name in writers else set()
         for path in (*folder.glob("*.md"), *folder.glob("corpus.*")):  # left by an earlier export
@@ -232,7 +234,7 @@ def export(
     return note
 
 
-def _both(
+def _with_users_documents(
     documents: Callable[[], Iterable[Document]], mixed: Callable[[], Iterable[Document]]
 ) -> Iterator[tuple[Document, bool]]:
     for document in documents():

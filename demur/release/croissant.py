@@ -37,7 +37,7 @@ _KINDS = {
 }
 
 
-def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
+def croissant_metadata(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
     """The metadata of a release."""
     name, version = manifest["name"], manifest["version"]
     authors = list(manifest.get("authors") or ()) or ["The makers of this release"]
@@ -88,9 +88,9 @@ def croissant(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str
                         )
                     ),
                     _field("samples", "answerable", "sc:Boolean"),
-                    _field("samples", "images", "sc:ImageObject", path="[*].bytes", many=True),
+                    _field("samples", "images", "sc:ImageObject", path="[*].bytes", repeated=True),
                     *(
-                        _field("samples", role, path="[*].id", many=True)
+                        _field("samples", role, path="[*].id", repeated=True)
                         for role in ("gold", "negatives")
                     ),
                 ],
@@ -128,7 +128,7 @@ def _records(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _field(
-    table: str, column: str, kind: str = "sc:Text", *, path: str = "", many: bool = False
+    table: str, column: str, kind: str = "sc:Text", *, path: str = "", repeated: bool = False
 ) -> dict[str, Any]:
     source: dict[str, Any] = {
         "fileObject": {"@id": f"data/{table}.parquet"},
@@ -143,4 +143,4 @@ def _field(
         "dataType": kind,
         "source": source,
     }
-    return field | ({"repeated": True} if many else {})
+    return field | ({"repeated": True} if repeated else {})

@@ -75,69 +75,73 @@ def difference(old: Release, new: Release) -> Difference:
     lost = {(d.sample, d.evidence): d.reason for d in new.drops() if d.evidence}
 
     def moved(
-        these: dict[str, Sample], others: dict[str, Sample], why: dict[str, str]
+        samples: dict[str, Sample], other_samples: dict[str, Sample], why: dict[str, str]
     ) -> tuple[Moved, ...]:
         return tuple(
             Moved(sample=i, source=s.source, topic=s.topic, why=why.get(i, "not in its pool"))
-            for i, s in these.items()
-            if i not in others
+            for i, s in samples.items()
+            if i not in other_samples
         )
 
-    left, came = moved(before, after, why_new), moved(after, before, why_old)
+    samples_left, samples_came = moved(before, after, why_new), moved(after, before, why_old)
     changed = tuple(
-        c for i in before if i in after and (c := _changed(before[i], after[i], lost)) is not None
+        c
+        for i in before
+        if i in after and (c := _compare_samples(before[i], after[i], lost)) is not None
     )
-    same = len(before) - len(left) - len(changed)
+    equal_count = len(before) - len(samples_left) - len(changed)
     by_source: dict[str, Counter[str]] = {}
     by_topic: dict[str, Counter[str]] = {}
-    what = (
+    change_of_sample = (
         {c.sample: "changed" for c in changed}
-        | {c.sample: "left" for c in left}
-        | {c.sample: "came" for c in came}
+        | {c.sample: "left" for c in samples_left}
+        | {c.sample: "came" for c in samples_came}
     )
     for sample in {**before, **after}.values():
         for table, key in ((by_source, sample.source), (by_topic, sample.topic)):
-            table.setdefault(key, Counter())[what.get(sample.id, "same")] += 1
+            table.setdefault(key, Counter())[change_of_sample.get(sample.id, "same")] += 1
     return Difference(
         old=f"{old.name} {old.version}",
         new=f"{new.name} {new.version}",
-        same=same,
-        left=left,
-        came=came,
+        same=equal_count,
+        left=samples_left,
+        came=samples_came,
         changed=changed,
-        recipe=_recipes(old.manifest.get("recipe", {}), new.manifest.get("recipe", {})),
-        made=_made(old.manifest, new.manifest),
+        recipe=_differing_values(old.manifest.get("recipe", {}), new.manifest.get("recipe", {})),
+        made=_changed_inputs(old.manifest, new.manifest),
         by_source={k: dict(v) for k, v in sorted(by_source.items())},
         by_topic={k: dict(v) for k, v in sorted(by_topic.items())},
-        why_left=dict(Counter(x.why for x in left).most_common()),
-        why_came=dict(Counter(x.why for x in came).most_common()),
+        why_left=dict(Counter(x.why for x in samples_left).most_common()),
+        why_came=dict(Counter(x.why for x in samples_came).most_common()),
     )
 
 
-def _changed(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Changed | None:
+def _compare_samples(old: Sample, new: Sample, lost: dict[tuple[str, str], str]) -> Changed | None:
     fields = [f for f in _FIELDS if getattr(old, f) != getattr(new, f)]
     if [i.sha256 for i in old.images] != [i.sha256 for i in new.images]:
         fields.append("images")
     if old.gold != new.gold:
         fields.append("gold")
     had, has = {e.id: e for e in old.negatives}, {e.id: e for e in new.negatives}
-    gone = {i: lost.get((new.id, i), "not a candidate any more") for i in had if i not in has}
+    reason_of_removed = {
+        i: lost.get((new.id, i), "not a candidate any more") for i in had if i not in has
+    }
     extra = tuple(i for i in has if i not in had)
     if any(had[i] != has[i] for i in had if i in has):
         fields.append("distractors' provenance or content")
-    if not (fields or gone or extra):
+    if not (fields or reason_of_removed or extra):
         return None
     return Changed(
         sample=new.id,
         source=new.source,
         topic=new.topic,
         fields=tuple(fields),
-        distractors_left=gone,
+        distractors_left=reason_of_removed,
         distractors_came=extra,
     )
 
 
-def _recipes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _differing_values(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {k: (old.get(k), new.get(k)) for k in sorted({*old, *new}) if old.get(k) != new.get(k)}
 
 
@@ -154,7 +158,7 @@ _MAKERS = (
 )
 
 
-def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _changed_inputs(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     """The differing inputs in the manifests, by the path of the single value."""
 
     def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -165,7 +169,7 @@ def _made(old: dict[str, Any], new: dict[str, Any]) -> dict[str, tuple[Any, Any]
         else:
             yield path, value
 
-    one, other = (
+    old_inputs, new_inputs = (
         dict(leaf for k in _MAKERS if k in m for leaf in leaves(m[k], k)) for m in (old, new)
     )
-    return _recipes(one, other)
+    return _differing_values(old_inputs, new_inputs)

@@ -38,29 +38,29 @@ def evidence_by_source(
     samples: Sequence[Sample], recall: Sequence[Mapping[str, Any]]
 ) -> list[SourceEvidence]:
     """One entry per source, by name; evidence counts once per sample."""
-    found = []
+    entries = []
     for source in sorted({s.source for s in samples}):
-        own = [s for s in samples if s.source == source]
-        others = [e for s in own for e in s.negatives]
+        samples_of_source = [s for s in samples if s.source == source]
+        others = [e for s in samples_of_source for e in s.negatives]
         modes = [
             row
             for row in recall
             if str(row.get("queries", "")).partition(":")[0] == source and row.get("chosen")
         ]
-        found.append(
+        entries.append(
             SourceEvidence(
                 source=source,
-                samples=len(own),
-                **_amounts("gold", [e for s in own for e in s.gold]),
-                **_amounts("distractor", others),
-                origins=dict(sorted(Counter(map(_origin, others)).items())),
+                samples=len(samples_of_source),
+                **_amount_fields("gold", [e for s in samples_of_source for e in s.gold]),
+                **_amount_fields("distractor", others),
+                origins=dict(sorted(Counter(map(_origin_of, others)).items())),
                 chosen=tuple(str(row.get("mode", "")) for row in modes),
             )
         )
-    return found
+    return entries
 
 
-def _amounts(role: str, evidence: Sequence[Evidence]) -> dict[str, Any]:
+def _amount_fields(role: str, evidence: Sequence[Evidence]) -> dict[str, Any]:
     """The fields of `SourceEvidence` about gold or distractors."""
     words = [len(e.text.split()) for e in evidence if e.text]
     images = sum(e.image is not None for e in evidence)
@@ -68,22 +68,22 @@ def _amounts(role: str, evidence: Sequence[Evidence]) -> dict[str, Any]:
     return {f"{role}_texts": len(words), f"{role}_words": middle, f"{role}_images": images}
 
 
-def evidence_table(found: Sequence[SourceEvidence]) -> tuple[list[str], list[list[str]]]:
+def evidence_table(entries: Sequence[SourceEvidence]) -> tuple[list[str], list[list[str]]]:
     """Head and rows of the table in card and terminal."""
     head = ["source", "words of gold", "words of distractors", "images", "distractors by origin"]
     return head, [
         [
-            one.source,
-            _median_text(one.gold_words, one.gold_texts),
-            _median_text(one.distractor_words, one.distractor_texts),
-            f"{one.gold_images} gold, {one.distractor_images} distractors",
+            entry.source,
+            _median_text(entry.gold_words, entry.gold_texts),
+            _median_text(entry.distractor_words, entry.distractor_texts),
+            f"{entry.gold_images} gold, {entry.distractor_images} distractors",
             "; ".join(
-                f"{origin} {100 * n / sum(one.origins.values()):.0f} % ({n})"
-                for origin, n in one.origins.items()
+                f"{origin} {100 * n / sum(entry.origins.values()):.0f} % ({n})"
+                for origin, n in entry.origins.items()
             )
             or "-",
         ]
-        for one in found
+        for entry in entries
     ]
 
 
@@ -91,7 +91,7 @@ def _median_text(words: float | None, n: int) -> str:
     return "-" if words is None else f"{words:g} (median of {n})"
 
 
-def _origin(evidence: Evidence) -> str:
+def _origin_of(evidence: Evidence) -> str:
     return evidence.origin if evidence.origin == "native" else evidence.mode or "mined"
 
 
@@ -143,20 +143,23 @@ class Separation(Record):
         )
 
 
-def separation(
-    samples: Iterable[Sample], shown: Callable[[Sample], Sequence[str]] | None = None
+def measure_separation(
+    samples: Iterable[Sample], evidence_order: Callable[[Sample], Sequence[str]] | None = None
 ) -> list[Separation]:
     """Every feature of every source, and of all sources together if there are several.
 
     Args:
         samples: of a release.
-        shown: returns the ids of a sample's evidence in the order of the context; without it there is no ``position``.
+        evidence_order: returns the ids of a sample's evidence in the order of the context; without it there is no ``position``.
     """
     aucs: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     sides: defaultdict[tuple[str, str, bool], list[float]] = defaultdict(list)
     for sample in samples:
-        for feature, value in _features(sample, shown).items():
-            gold, others = _values(sample.gold, value), _values(sample.negatives, value)
+        for feature, value in _features(sample, evidence_order).items():
+            gold, others = (
+                _feature_values(sample.gold, value),
+                _feature_values(sample.negatives, value),
+            )
             if not gold or not others:
                 continue
             wins = sum((g > d) + 0.5 * (g == d) for g in gold for d in others)
@@ -172,7 +175,7 @@ def separation(
         if any(name == f for _, name in aucs)
     ]
     return [
-        _row(
+        _separation_row(
             source,
             feature,
             aucs[source, feature],
@@ -185,26 +188,28 @@ def separation(
 
 
 def _features(
-    sample: Sample, shown: Callable[[Sample], Sequence[str]] | None
+    sample: Sample, evidence_order: Callable[[Sample], Sequence[str]] | None
 ) -> dict[str, Callable[[Evidence], float | None]]:
-    found: dict[str, Callable[[Evidence], float | None]] = {
+    value_of_feature: dict[str, Callable[[Evidence], float | None]] = {
         "length": lambda e: (
             float(len(f"{e.title} {e.text}".split())) if e.text is not None else None
         ),
         "modality": lambda e: float(e.modality is Modality.TEXT),
         "origin": lambda e: float(bool(e.index_id)),
     }
-    if shown is not None:
-        places = {id: float(place) for place, id in enumerate(shown(sample))}
-        found["position"] = lambda e: places.get(e.id)
-    return found
+    if evidence_order is not None:
+        places = {id: float(place) for place, id in enumerate(evidence_order(sample))}
+        value_of_feature["position"] = lambda e: places.get(e.id)
+    return value_of_feature
 
 
-def _values(evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]) -> list[float]:
+def _feature_values(
+    evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]
+) -> list[float]:
     return [number for e in evidence if (number := value(e)) is not None]
 
 
-def _row(
+def _separation_row(
     source: str, feature: str, aucs: list[float], gold: list[float], others: list[float]
 ) -> Separation:
     if not aucs:

@@ -28,7 +28,7 @@ from demur.release.layout import (
     SAMPLE_TEXTS,
     VERSION,
     FunnelStep,
-    counts,
+    count_all,
     documents_of,
     features_of,
     image_name,
@@ -97,8 +97,8 @@ def freeze(
         StorageError: the folder cannot be written.
     """
     from demur.core.version import __version__
-    from demur.release.card import card, citation
-    from demur.release.croissant import croissant
+    from demur.release.card import render_card, render_citation
+    from demur.release.croissant import croissant_metadata
 
     check_target(out, name, version)
     if not samples:
@@ -113,8 +113,8 @@ def freeze(
     with storage_errors(out):
         manifest_path.unlink(missing_ok=True)
     documents = documents_of(ordered)
-    _write(out / "data" / "samples.parquet", _sample_rows(ordered, read_image))
-    _write(out / "data" / "evidence.parquet", _evidence_rows(documents, read_image))
+    _write_table(out / "data" / "samples.parquet", _sample_rows(ordered, read_image))
+    _write_table(out / "data" / "evidence.parquet", _evidence_rows(documents, read_image))
     drop_list = sorted(drops, key=lambda d: (d.sample, d.evidence, d.stage))
     write_records(out / "drops.jsonl", drop_list)
     verdicts: list[GateVerdict] = sorted(gates, key=lambda v: (v.sample, v.stage, v.evidence))
@@ -126,15 +126,15 @@ def freeze(
         "name": name,
         "version": version,
         "demur": __version__,
-        "counts": counts(ordered, documents),
+        "counts": count_all(ordered, documents),
         **(about or {}),
     }
     write_atomic(
-        out / "README.md", card(out, manifest, ordered, documents, funnel, drop_list, recall)
+        out / "README.md", render_card(out, manifest, ordered, documents, funnel, drop_list, recall)
     )
-    write_atomic(out / "CITATION.cff", citation(manifest))
+    write_atomic(out / "CITATION.cff", render_citation(manifest))
     files = {n: file_digest(out / n) for n in DATA_FILES}
-    write_json(out / "croissant.json", croissant(manifest, files))
+    write_json(out / "croissant.json", croissant_metadata(manifest, files))
     files["croissant.json"] = file_digest(out / "croissant.json")
     write_json(manifest_path, manifest | {"files": files, "sha256": digest(files)})
     return out
@@ -177,14 +177,14 @@ def _evidence_rows(
         )
 
 
-def _weight(row: Mapping[str, Any]) -> int:
+def _image_bytes(row: Mapping[str, Any]) -> int:
     return sum(len(image["bytes"]) for image in (*row.get("images", ()), row.get("image")) if image)
 
 
-def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def _write_table(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write a table with the features that `datasets` reads."""
     features = {"info": {"features": features_of(path.stem)}}
     schema = schema_of(path.stem).with_metadata({"huggingface": canonical(features)})
     with table_writer(path, schema, group=ROWS, heaviest=WEIGHT) as add:
         for row in rows:
-            add(row, _weight(row))
+            add(row, _image_bytes(row))

@@ -84,11 +84,11 @@ def documents_of(samples: Sequence[Sample]) -> dict[str, Evidence]:
     Raises:
         ReleaseError: two documents share an id.
     """
-    found: dict[str, Evidence] = {}
+    document_of_id: dict[str, Evidence] = {}
     for sample in samples:
         for e in (*sample.gold, *sample.negatives):
-            other = found.setdefault(e.id, e)
-            if (other.title, other.text, other.image and other.image.sha256) != (
+            earlier = document_of_id.setdefault(e.id, e)
+            if (earlier.title, earlier.text, earlier.image and earlier.image.sha256) != (
                 e.title,
                 e.text,
                 e.image and e.image.sha256,
@@ -96,10 +96,10 @@ def documents_of(samples: Sequence[Sample]) -> dict[str, Evidence]:
                 raise ReleaseError(
                     "two documents share the id", item=e.id, cure="give documents distinct ids"
                 )
-    return dict(sorted(found.items()))
+    return dict(sorted(document_of_id.items()))
 
 
-def counts(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict[str, Any]:
+def count_all(samples: Sequence[Sample], documents: Mapping[str, Evidence]) -> dict[str, Any]:
     """The counts in card and manifest; `verify` derives them again from the tables."""
     n = len(samples)
     return {
@@ -126,14 +126,14 @@ def evidence_licences(
         samples: of the release.
         sources: those to list even without samples.
     """
-    found: dict[str, list[str]] = {source: [] for source in sources}
+    licences_of_source: dict[str, list[str]] = {source: [] for source in sources}
     seen: set[str] = set()
     for sample in sorted(samples, key=lambda s: s.id):
         for e in (*sample.gold, *sample.negatives):
             if e.id not in seen:
                 seen.add(e.id)
-                found.setdefault(sample.source, []).append(e.licence)
-    return {source: tally(licences) for source, licences in found.items()}
+                licences_of_source.setdefault(sample.source, []).append(e.licence)
+    return {source: tally(licences) for source, licences in licences_of_source.items()}
 
 
 def tally(values: Iterable[str]) -> dict[str, int]:

@@ -66,7 +66,7 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
             item=release.folder,
             cure=command("release", "verify", release.folder),
         )
-    sizes = {name: (release.folder / name).stat().st_size for name in _names(release)}
+    sizes = {name: (release.folder / name).stat().st_size for name in _list_files(release)}
     if target.startswith("hf:"):
         return _to_hub(release, target.removeprefix("hf:"), sizes, dry_run, private)
     if private:
@@ -76,7 +76,7 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
     return _to_folder(release, Path(target), sizes, dry_run)
 
 
-def _names(release: Release) -> list[str]:
+def _list_files(release: Release) -> list[str]:
     """All files of a release, the manifest last: without it, the release is unfinished."""
     return [*sorted(release.manifest["files"]), "manifest.json"]
 
@@ -94,9 +94,9 @@ def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: b
                 f"holds {other.name} {other.version}", item=target, cure="choose another folder"
             )
         if other.sha256 != release.sha256:
-            raise _frozen(target, release, f"its sha256 is {other.sha256[:16]}")
+            raise _frozen_error(target, release, f"its sha256 is {other.sha256[:16]}")
     elif folder.is_dir():
-        foreign = sorted(p.name for p in folder.iterdir() if p.name not in _roots(sizes))
+        foreign = sorted(p.name for p in folder.iterdir() if p.name not in _leftover_roots(sizes))
         if foreign:
             raise UsageError(
                 f"holds other files ({', '.join(foreign[:3])})",
@@ -106,18 +106,18 @@ def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: b
     listed = release.manifest["files"] | {
         "manifest.json": file_digest(release.folder / "manifest.json")
     }
-    there = tuple(
+    present = tuple(
         n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == listed[n]
     )
-    todo = {n: size for n, size in sizes.items() if n not in there}
+    todo = {n: size for n, size in sizes.items() if n not in present}
     if not dry_run:
         for name in todo:
             with (release.folder / name).open("rb") as source, replacing(folder / name) as handle:
                 shutil.copyfileobj(source, handle, 1 << 20)
-    return Pushed(target, todo, there)
+    return Pushed(target, todo, present)
 
 
-def _roots(sizes: dict[str, int]) -> set[str]:
+def _leftover_roots(sizes: dict[str, int]) -> set[str]:
     """Names that an interrupted push may leave at the top of its target."""
     tops = {name.partition("/")[0] for name in sizes}
     return tops | {f".{name}.tmp" for name in tops} | CARRIERS
@@ -128,21 +128,21 @@ def _to_hub(
 ) -> Pushed:
     target, tag, api = f"hf:{repository}", f"v{release.version}", open_hub(repository)
     try:
-        held = hub_state(api, release, repository)
+        on_hub = hub_state(api, release, repository)
     except StorageError as error:
         if not dry_run:
             raise
         return Pushed(target, sizes, (), tag, f"the hub was not asked: {error.message}")
     listed = release.manifest["files"]
-    there = tuple(n for n in listed if held.files.get(n) == listed[n])
-    if held.sha256 == release.sha256:
-        there = (*there, "manifest.json")
-    todo = {n: size for n, size in sizes.items() if n not in there}
-    if dry_run or held.tagged:
-        note = "" if held.exists else "the repository would be made"
-        return Pushed(target, todo, there, tag, note)
-    commit = send(api, release, repository, held, private=private)
-    return Pushed(target, todo, there, tag, f"commit {commit[:12]}")
+    present = tuple(n for n in listed if on_hub.files.get(n) == listed[n])
+    if on_hub.sha256 == release.sha256:
+        present = (*present, "manifest.json")
+    todo = {n: size for n, size in sizes.items() if n not in present}
+    if dry_run or on_hub.tagged:
+        note = "" if on_hub.exists else "the repository would be made"
+        return Pushed(target, todo, present, tag, note)
+    commit = send(api, release, repository, on_hub, private=private)
+    return Pushed(target, todo, present, tag, f"commit {commit[:12]}")
 
 
 # --- the hub ---------------------------------------------------------------------------------------
@@ -200,20 +200,24 @@ def hub_state(api: HfApi, release: Release, repository: str) -> HubState:
         try:
             refs = api.list_repo_refs(repository, repo_type=KIND)
         except RepositoryNotFoundError as error:
-            if error.response.status_code == 401 and api.token is None and not _token():
+            if error.response.status_code == 401 and api.token is None and not _hub_token():
                 raise
             return HubState(False)
     head = next((b.target_commit for b in refs.branches if b.name == "main"), "")
     tagged = next((t.target_commit for t in refs.tags if t.name == f"v{release.version}"), "")
     with _hub_errors(repository):
-        there = (
+        files_present = (
             sorted(api.list_repo_files(repository, repo_type=KIND, revision=tagged or head))
             if head
             else []
         )
-    manifest = _manifest(api, repository, tagged or head) if "manifest.json" in there else None
+    manifest = (
+        _manifest_at(api, repository, tagged or head) if "manifest.json" in files_present else None
+    )
     if manifest is None:
-        foreign = [f for f in there if f != "README.md" and f.partition("/")[0] not in CARRIERS]
+        foreign = [
+            f for f in files_present if f != "README.md" and f.partition("/")[0] not in CARRIERS
+        ]
         if foreign:
             raise UsageError(
                 f"holds files of no release ({', '.join(foreign[:3])})",
@@ -228,7 +232,7 @@ def hub_state(api: HfApi, release: Release, repository: str) -> HubState:
             cure="choose another repository",
         )
     if (tagged or manifest["version"] == release.version) and manifest["sha256"] != release.sha256:
-        raise _frozen(target, release, f"its sha256 is {manifest['sha256'][:16]}")
+        raise _frozen_error(target, release, f"its sha256 is {manifest['sha256'][:16]}")
     if version_number(manifest["version"]) > version_number(release.version):
         raise UsageError(
             f"holds {manifest['version']}, which is newer than {release.version}",
@@ -238,14 +242,14 @@ def hub_state(api: HfApi, release: Release, repository: str) -> HubState:
     return HubState(True, head, bool(tagged), manifest["files"], manifest["sha256"])
 
 
-def send(api: HfApi, release: Release, repository: str, held: HubState, *, private: bool) -> str:
+def send(api: HfApi, release: Release, repository: str, on_hub: HubState, *, private: bool) -> str:
     """Commit the release's folder by the client's own upload, which sends no large file twice, and tag the commit.
 
     Args:
         api: the hub's client.
         release: opened.
         repository: ``OWNER/NAME``; made if it does not exist.
-        held: what the hub has of it.
+        on_hub: what the hub has of it.
         private: whether a new repository is private.
 
     Returns:
@@ -255,18 +259,18 @@ def send(api: HfApi, release: Release, repository: str, held: HubState, *, priva
         UsageError: another push was faster.
         StorageError: the hub cannot be reached, or refuses; nothing is published, and the next push goes on.
     """
-    names = _names(release)
+    names = _list_files(release)
     with _hub_errors(repository):
-        if not held.exists:
+        if not on_hub.exists:
             api.create_repo(repository, repo_type=KIND, private=private or None, exist_ok=True)
         commit: str = api.upload_folder(
             repo_id=repository,
             repo_type=KIND,
             folder_path=release.folder,
             allow_patterns=names,
-            delete_patterns=sorted(held.files.keys() - set(names)),
+            delete_patterns=sorted(on_hub.files.keys() - set(names)),
             commit_message=f"{release.name} {release.version}",
-            parent_commit=held.head or None,
+            parent_commit=on_hub.head or None,
         ).oid
         api.create_tag(
             repository,
@@ -278,7 +282,7 @@ def send(api: HfApi, release: Release, repository: str, held: HubState, *, priva
     return commit
 
 
-def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | None:
+def _manifest_at(api: HfApi, repository: str, revision: str) -> dict[str, Any] | None:
     """The manifest of the release in a revision; None without a valid one."""
     with TemporaryDirectory() as folder:
         with _hub_errors(repository):
@@ -294,7 +298,7 @@ def _manifest(api: HfApi, repository: str, revision: str) -> dict[str, Any] | No
     return content if isinstance(content, dict) and not any(manifest_faults(content)) else None
 
 
-def _frozen(target: str, release: Release, why: str) -> UsageError:
+def _frozen_error(target: str, release: Release, why: str) -> UsageError:
     return UsageError(
         f"holds another {release.name} {release.version}: {why}",
         item=target,
@@ -324,15 +328,15 @@ def pull(text: str) -> Path:
 # --- what goes wrong -----------------------------------------------------------------------------
 
 
-def _token() -> str:
+def _hub_token() -> str:
     from huggingface_hub import get_token
 
     return str(get_token() or "")
 
 
-def _clean(text: str) -> str:
+def _clean_message(text: str) -> str:
     """A message of the hub on one line, without tokens and without query strings of signed URLs."""
-    if token := _token():
+    if token := _hub_token():
         text = text.replace(token, "***")
     text = re.sub(r"\bhf_\w{6,}+", "***", text)
     return " ".join(re.sub(r"(https?://[^\s?'\"]{1,500}+)\?[^\s'\"]*+", r"\1", text).split())[:300]
@@ -351,24 +355,26 @@ def _hub_errors(repository: str, *, reading: bool = False) -> Iterator[None]:
     except (
         Exception
     ) as error:  # its type depends on the versions of the client and of its HTTP library
-        raise _explained(error, repository, reading) from None
+        raise _explain_error(error, repository, reading) from None
 
 
-def _explained(error: Exception, repository: str, reading: bool) -> DemurError:
+def _explain_error(error: Exception, repository: str, reading: bool) -> DemurError:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    item, owner, status = f"hf:{repository}", repository.partition("/")[0], _status(error)
-    text = _clean(str(error)) or type(error).__name__
+    item, owner, status = f"hf:{repository}", repository.partition("/")[0], _http_status(error)
+    text = _clean_message(str(error)) or type(error).__name__
     if status in (409, 412):
         message = f"somebody else changed it at the same time ({status}: {text})"
         return UsageError(message, item=item, cure="run it again and see")
     if status in (401, 403):
-        what = "does not accept the token" if _token() else "needs a token, and there is none"
-        message = f"the hub {what} ({status}: {text})"
+        missing = (
+            "does not accept the token" if _hub_token() else "needs a token, and there is none"
+        )
+        message = f"the hub {missing} ({status}: {text})"
         cure = f"put a token that may {'read' if reading else 'write to'} {owner} into {TOKEN} (or: hf auth login)"
     elif status == 404:
-        what = "dataset or version" if reading else "repository"
-        message = f"the hub has no such {what} ({text})"
+        missing = "dataset or version" if reading else "repository"
+        message = f"the hub has no such {missing} ({text})"
         cure = "check the name, and what the token may see"
     elif 400 <= status < 500 and status != 429:
         message, cure = f"the hub did not take it ({status}: {text})", "correct what it names"
@@ -381,7 +387,7 @@ def _explained(error: Exception, repository: str, reading: bool) -> DemurError:
     return StorageError(message, item=item, cure=cure)
 
 
-def _status(error: BaseException | None) -> int:
+def _http_status(error: BaseException | None) -> int:
     """The HTTP status in an error or in its explicit causes; 0 without one."""
     while error is not None:
         status = getattr(getattr(error, "response", None), "status_code", None)

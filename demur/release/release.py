@@ -44,7 +44,7 @@ class Picture(NamedTuple):
     data: bytes | None
 
 
-def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _gate_rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The rounds of ``../convergence.json`` (`demur convergence`) for Fig. 5 of a report, if its sources and
     gates are those of the release, compared by content.
     """
@@ -52,31 +52,36 @@ def _rounds(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = read_json(path)
-        asked = {
+        convergence = read_json(path)
+        gates = {
             g for g, model in manifest["gate_models"].items() if "parametric" in model["stages"]
         }
-        if (found["name"], found["version"], set(found["gates"])) != (
+        if (convergence["name"], convergence["version"], set(convergence["gates"])) != (
             manifest["name"],
             manifest["version"],
-            asked,
+            gates,
         ):
             return {}
         sources = {name: source["sha256"] for name, source in manifest["sources"].items()}
         models = {
             g: digest({k: v for k, v in manifest["gate_models"][g].items() if k != "asked"})
-            for g in asked
+            for g in gates
         }
-        if (found.get("sources", sources), found.get("gate_models", models)) != (sources, models):
+        if (convergence.get("sources", sources), convergence.get("gate_models", models)) != (
+            sources,
+            models,
+        ):
             return {}
         rounds = []
-        for one in found["rounds"]:
-            monitors = {m: r for m, r in one["monitors"].items() if r["accuracy"] is not None}
+        for gate_round in convergence["rounds"]:
+            monitors = {
+                m: r for m, r in gate_round["monitors"].items() if r["accuracy"] is not None
+            }
             rounds.append(
                 {
-                    "gates": one["gates"],
-                    "size": one["size"],
-                    "kept": one.get("kept"),
+                    "gates": gate_round["gates"],
+                    "size": gate_round["size"],
+                    "kept": gate_round.get("kept"),
                     "monitors": monitors,
                 }
             )
@@ -108,8 +113,8 @@ class Release:
         """
         path = folder / "manifest.json"
         if not folder.is_dir():
-            what = "is a file, not a folder" if folder.is_file() else "no such folder"
-            raise ReleaseError(what, item=folder, cure="check the path")
+            fault = "is a file, not a folder" if folder.is_file() else "no such folder"
+            raise ReleaseError(fault, item=folder, cure="check the path")
         if not path.is_file():
             inner = folder / "release"
             raise ReleaseError(
@@ -120,24 +125,26 @@ class Release:
                 else "build it again, or check the path",
             )
         manifest = read_json(path)
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        if found is None:
+        stated_format = manifest.get("format") if isinstance(manifest, dict) else None
+        if stated_format is None:
             raise ReleaseError(
                 "not the manifest of a release", item=path, cure="name a release folder"
             )
-        if found != FORMAT:
+        if stated_format != FORMAT:
             raise ReleaseError(
-                f"expected format {FORMAT}, found {str(found)[:60]}",
+                f"expected format {FORMAT}, found {str(stated_format)[:60]}",
                 item=path,
                 cure="use a demur that knows it",
             )
         wrong = list(manifest_faults(manifest))
         if wrong:
-            more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+            more_text = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             raise ReleaseError(
-                f"malformed: {wrong[0]}{more}", item=path, cure="fetch or build the release again"
+                f"malformed: {wrong[0]}{more_text}",
+                item=path,
+                cure="fetch or build the release again",
             )
-        return cls(folder, manifest | _rounds(folder, manifest))
+        return cls(folder, manifest | _gate_rounds(folder, manifest))
 
     def __repr__(self) -> str:
         n = self.manifest["counts"].get("samples", 0)
@@ -148,25 +155,25 @@ class Release:
         """Identity of the release: the hash over the hashes of its files."""
         return str(self.manifest["sha256"])
 
-    def _table(self, name: str) -> pq.ParquetFile:
+    def _open_table(self, name: str) -> pq.ParquetFile:
         """Open a table, after checking its columns and the size that it unpacks to."""
         import pyarrow.parquet as pq
 
-        path = self._path(name)
+        path = self._path_of_table(name)
         with _table_errors(path, "not a Parquet file"):
             file = pq.ParquetFile(path)
             packed = path.stat().st_size
-        found = file.schema_arrow
+        actual = file.schema_arrow
         expected = schema_of(name)
-        if not found.equals(expected, check_metadata=False):
-            odd = [
+        if not actual.equals(expected, check_metadata=False):
+            odd_columns = [
                 n
                 for n in expected.names
-                if n not in found.names or found.field(n) != expected.field(n)
+                if n not in actual.names or actual.field(n) != expected.field(n)
             ]
-            odd += [n for n in found.names if n not in expected.names]
+            odd_columns += [n for n in actual.names if n not in expected.names]
             raise ReleaseError(
-                f"not the columns of a release: {', '.join(odd)[:200] or 'their order'}",
+                f"not the columns of a release: {', '.join(odd_columns)[:200] or 'their order'}",
                 item=path,
                 cure="fetch the release again",
             )
@@ -178,47 +185,47 @@ class Release:
             )
         return file
 
-    def _rows(
+    def _read_rows(
         self, name: str, columns: Sequence[str] | None = None, batch: int = 256
     ) -> Iterator[dict[str, Any]]:
-        file = self._table(name)
-        with _table_errors(self._path(name)):
+        file = self._open_table(name)
+        with _table_errors(self._path_of_table(name)):
             for rows in file.iter_batches(batch_size=batch, columns=columns):
                 yield from rows.to_pylist()
 
-    def _path(self, table: str) -> Path:
+    def _path_of_table(self, table: str) -> Path:
         return self.folder / "data" / f"{table}.parquet"
 
     @cached_property
     def documents(self) -> dict[str, dict[str, Any]]:
         """Document id -> its columns without image bytes."""
         columns = [name for name in schema_of("evidence").names if name != "image"]
-        return {row["id"]: row for row in self._rows("evidence", columns)}
+        return {row["id"]: row for row in self._read_rows("evidence", columns)}
 
     def column(self, table: str, name: str) -> Iterator[str]:
         """A column of text of ``samples`` or ``evidence``, in order: ``id``, ``answer`` (the form for display) ..."""
-        return (str(row[name]) for row in self._rows(table, [name]))
+        return (str(row[name]) for row in self._read_rows(table, [name]))
 
     def pictures(self) -> Iterator[Picture]:
         """Every image in both tables with its bytes, duplicates included; unchecked."""
-        for row in self._rows("samples", ["id", "images", "images_meta"], batch=16):
+        for row in self._read_rows("samples", ["id", "images", "images_meta"], batch=16):
             images, metas = row["images"] or [], row["images_meta"] or []
             for i in range(max(len(images), len(metas))):
-                yield _picture(row["id"], images[i : i + 1], metas[i : i + 1])
-        for row in self._rows(
+                yield _make_picture(row["id"], images[i : i + 1], metas[i : i + 1])
+        for row in self._read_rows(
             "evidence", ["id", "image", "sha256", "width", "height", "media_type"], batch=16
         ):
             if row["image"] is not None or row["sha256"] is not None:
-                yield _picture(row["id"], [row["image"]], [row])
+                yield _make_picture(row["id"], [row["image"]], [row])
 
     @cached_property
     def _image_place(self) -> dict[str, tuple[str, int, int]]:
         """SHA-256 -> (table, row, position in the row)."""
         place: dict[str, tuple[str, int, int]] = {}
-        for number, row in enumerate(self._rows("samples", ["images_meta"])):
+        for number, row in enumerate(self._read_rows("samples", ["images_meta"])):
             for position, meta in enumerate(row["images_meta"] or []):
                 place.setdefault(meta["sha256"], ("samples", number, position))
-        for number, row in enumerate(self._rows("evidence", ["sha256"])):
+        for number, row in enumerate(self._read_rows("evidence", ["sha256"])):
             if row["sha256"]:
                 place.setdefault(row["sha256"], ("evidence", number, 0))
         return place
@@ -228,7 +235,7 @@ class Release:
         """Table -> first row of each of its row groups."""
         starts: dict[str, list[int]] = {}
         for name in TABLES:
-            meta, at = self._table(name).metadata, 0
+            meta, at = self._open_table(name).metadata, 0
             starts[name] = []
             for group in range(meta.num_row_groups):
                 starts[name].append(at)
@@ -248,7 +255,7 @@ class Release:
             )
         table, row, position = self._image_place[sha256]
         group = bisect_right(self._groups[table], row) - 1
-        cell = self._cells(table, group)[row - self._groups[table][group]]
+        cell = self._images_of_group(table, group)[row - self._groups[table][group]]
         value = (cell[position : position + 1] or [None])[0] if isinstance(cell, list) else cell
         data = value["bytes"] if value else None
         if data is None or digest(bytes(data)) != sha256:
@@ -259,12 +266,12 @@ class Release:
             )
         return bytes(data)
 
-    def _cells(self, table: str, group: int) -> list[Any]:
+    def _images_of_group(self, table: str, group: int) -> list[Any]:
         """The images of one row group; caches the last one, as neighbours are read next."""
         if self._cached is None or self._cached[0] != (table, group):
             column = "images" if table == "samples" else "image"
-            file = self._table(table)
-            with _table_errors(self._path(table)):
+            file = self._open_table(table)
+            with _table_errors(self._path_of_table(table)):
                 cells = file.read_row_group(group, columns=[column]).column(0).to_pylist()
             self._cached = ((table, group), cells)
         return self._cached[1]
@@ -278,9 +285,9 @@ class Release:
             ReleaseError: a row is malformed; names it.
         """
         columns = [n for n in schema_of("samples").names if n != "images"]
-        for row in self._rows("samples", columns):
+        for row in self._read_rows("samples", columns):
             try:
-                yield self._sample(row)
+                yield self._make_sample(row)
             except (ValidationError, KeyError, ValueError, TypeError, RecursionError) as error:
                 if isinstance(error, KeyError):
                     why = f"its evidence {str(error.args[0])[:80]!r} is in no table"
@@ -290,15 +297,15 @@ class Release:
                     f"not a sample: {why}", item=str(row.get("id"))[:80], cure="verify the release"
                 ) from error
 
-    def _sample(self, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, row: dict[str, Any]) -> Sample:
         def ref(meta: dict[str, Any]) -> ImageRef:
             sizes = {name: meta[name] for name in ("sha256", "width", "height", "media_type")}
             return ImageRef(uri=f"release:{meta['sha256']}", **sizes)
 
         def evidence(link: dict[str, Any]) -> Evidence:
             document = self.documents[link["id"]]
-            own = {name: document[name] for name in ("modality", "title", "text", *LINEAGE)}
-            return Evidence(image=ref(document) if document["sha256"] else None, **own, **link)
+            fields = {name: document[name] for name in ("modality", "title", "text", *LINEAGE)}
+            return Evidence(image=ref(document) if document["sha256"] else None, **fields, **link)
 
         return Sample(
             **{name: row[name] for name in (*SAMPLE_TEXTS, "answerable")},
@@ -316,7 +323,7 @@ class Release:
         Raises:
             ReleaseError: the file is malformed.
         """
-        return self._objects("funnel.json")
+        return self._read_objects("funnel.json")
 
     @cached_property
     def steps(self) -> list[FunnelStep]:
@@ -341,7 +348,7 @@ class Release:
         Raises:
             ReleaseError: the file is malformed.
         """
-        rows = self._objects("recall.json")
+        rows = self._read_objects("recall.json")
         for row in rows:
             for key, value in row.items():
                 if key.endswith((" low", " high")) and not isinstance(value, int | float | None):
@@ -352,13 +359,13 @@ class Release:
                     )
         return rows
 
-    def _objects(self, name: str) -> list[dict[str, Any]]:
-        found = read_json(self.folder / name)
-        if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+    def _read_objects(self, name: str) -> list[dict[str, Any]]:
+        rows = read_json(self.folder / name)
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise ReleaseError(
                 "not a list of objects", item=self.folder / name, cure="fetch the release again"
             )
-        return found
+        return rows
 
     def drops(self) -> Iterator[Drop]:
         """Every dropped sample and distractor, with stage and reason."""
@@ -368,7 +375,7 @@ class Release:
 
 
 @contextmanager
-def _table_errors(path: Path, what: str = "cannot be read") -> Iterator[None]:
+def _table_errors(path: Path, fault: str = "cannot be read") -> Iterator[None]:
     """Turn errors of the disk and of Arrow into errors of the table."""
     import pyarrow as pa
 
@@ -376,10 +383,12 @@ def _table_errors(path: Path, what: str = "cannot be read") -> Iterator[None]:
         with storage_errors(path):
             yield
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise ReleaseError(f"{what}: {error}", item=path, cure="fetch the release again") from error
+        raise ReleaseError(
+            f"{fault}: {error}", item=path, cure="fetch the release again"
+        ) from error
 
 
-def _picture(owner: str, images: Sequence[Any], metas: Sequence[Any]) -> Picture:
+def _make_picture(owner: str, images: Sequence[Any], metas: Sequence[Any]) -> Picture:
     """An image and its metadata in a table; either may be missing."""
     image, meta = (images[0] if images else None) or {}, (metas[0] if metas else None) or {}
     return Picture(

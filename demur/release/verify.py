@@ -16,10 +16,10 @@ from demur.core.images import image_ref
 from demur.core.records import Evidence, GateVerdict, Modality, Outcome, Sample
 from demur.core.store import Problems, digest, file_digest, read_json, read_records, why_invalid
 from demur.corpora.lineage import page_of
-from demur.release.evidence import separation
+from demur.release.evidence import measure_separation
 from demur.release.layout import (
     CARRIERS,
-    counts,
+    count_all,
     documents_of,
     evidence_licences,
     image_name,
@@ -40,28 +40,28 @@ def verify(release: Release) -> list[str]:
     K_min; a correct gate where none may be; a funnel that does not add up; and that every count in manifest, card,
     citation and Croissant follows from the tables.
     """
-    found = list(_file_faults(release))
-    if any(line.startswith("data/") or line.endswith(": missing") for line in found):
-        return found  # the files are not those released: there is nothing more to check
+    faults = list(_file_faults(release))
+    if any(line.startswith("data/") or line.endswith(": missing") for line in faults):
+        return faults  # the files are not those released: there is nothing more to check
     try:
         samples = list(release.samples())
         documents = documents_of(samples)
     except DemurError as error:
-        return [*found, str(error)]
+        return [*faults, str(error)]
     image_hashes: dict[str, ImageHash | None] = {}
     for check in (_id_faults, _sample_faults):
-        found += _lines(check(release, samples), "data")
-    found += _lines(_image_faults(release, image_hashes), "data")
-    found += _lines(_leak_faults(samples, image_hashes, _same_image(release)), "data")
-    found += _lines(_funnel_faults(release, samples), "funnel.json")
-    found += _lines(_gate_faults(release, samples), "gates.jsonl")
-    derived = counts(samples, documents)
+        faults += _fault_lines(check(release, samples), "data")
+    faults += _fault_lines(_image_faults(release, image_hashes), "data")
+    faults += _fault_lines(_leak_faults(samples, image_hashes, _same_image(release)), "data")
+    faults += _fault_lines(_funnel_faults(release, samples), "funnel.json")
+    faults += _fault_lines(_gate_faults(release, samples), "gates.jsonl")
+    derived = count_all(samples, documents)
     stated = release.manifest["counts"]
     if derived != stated:
         wrong = sorted(k for k in {*derived, *stated} if stated.get(k) != derived.get(k))
-        found.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
-    found += _lines(_manifest_faults(release, samples, derived), "manifest.json")
-    return found + _lines(_card_faults(release, samples), "README.md")
+        faults.append(f"manifest.json: counts do not follow from the tables: {', '.join(wrong)}")
+    faults += _fault_lines(_manifest_faults(release, samples, derived), "manifest.json")
+    return faults + _fault_lines(_card_faults(release, samples), "README.md")
 
 
 def open_sound(folder: Path) -> Release:
@@ -80,18 +80,18 @@ def open_sound(folder: Path) -> Release:
     return release
 
 
-def _lines(faults: Iterator[str], where: str) -> list[str]:
+def _fault_lines(faults: Iterator[str], file_name: str) -> list[str]:
     """All faults; the last one may be that a file cannot be read."""
-    found: list[str] = []
+    lines: list[str] = []
     try:
-        found.extend(faults)
+        lines.extend(faults)
     except ValidationError as error:
-        found.append(f"{where}: not what it should be: {why_invalid(error)}")
+        lines.append(f"{file_name}: not what it should be: {why_invalid(error)}")
     except DemurError as error:
-        found.append(str(error))
+        lines.append(str(error))
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        found.append(f"{where}: cannot be checked: {type(error).__name__}: {error}")
-    return found
+        lines.append(f"{file_name}: cannot be checked: {type(error).__name__}: {error}")
+    return lines
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     """Ids are unique and sorted; every document is used."""
     for table in ("samples", "evidence"):
         ids = list(release.column(table, "id"))
-        yield from (f"data/{table}.parquet: the id {i} appears twice" for i in _repeated(ids))
+        yield from (f"data/{table}.parquet: the id {i} appears twice" for i in _find_repeated(ids))
         if ids != sorted(ids):
             yield f"data/{table}.parquet: its rows are not in the order of their ids"
     used = {e.id for s in samples for e in (*s.gold, *s.negatives)}
@@ -172,8 +172,8 @@ def _leak_faults(
                 yield f"{s.id}: distractor {e.id} is gold {part}, a part of it, or holds it"
             elif content(e) in gold:
                 yield f"{s.id}: distractor {e.id} has the content of gold {gold[content(e)]}"
-            elif again := leaks.gold(e):
-                yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {again}"
+            elif gold_again := leaks.gold(e):
+                yield f"{s.id}: distractor {e.id} is a near-duplicate of gold {gold_again}"
             elif (
                 e.origin == "mined"
                 and e.modality is Modality.IMAGE
@@ -192,11 +192,11 @@ def _same_image(release: Release) -> Callable[[str], int]:
 
     recipe = release.manifest.get("recipe") or {}
     common = (recipe.get("retrieval") or {}).get("same_image", "look")
-    own = {
+    choice_of_source = {
         s.get("name"): (s.get("retrieval") or {}).get("same_image", common)
         for s in recipe.get("sources") or ()
     }
-    return lambda source: IMAGE_THRESHOLDS.get(own.get(source, common), IMAGE_NEAR)
+    return lambda source: IMAGE_THRESHOLDS.get(choice_of_source.get(source, common), IMAGE_NEAR)
 
 
 def _image_faults(release: Release, image_hashes: dict[str, ImageHash | None]) -> Iterator[str]:
@@ -246,24 +246,28 @@ def _funnel_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]
             or min(step.dropped.values(), default=0) < 0
         ):
             yield f"funnel.json: stage {step.stage!r} does not add up"
-    for one, other in pairwise(steps):
-        if one.kept != other.entered:
-            yield f"funnel.json: {one.stage!r} kept {one.kept}, but {other.stage!r} begins with {other.entered}"
+    for earlier, later in pairwise(steps):
+        if earlier.kept != later.entered:
+            yield f"funnel.json: {earlier.stage!r} kept {earlier.kept}, but {later.stage!r} begins with {later.entered}"
     if steps and steps[-1].kept != len(samples):
         yield f"funnel.json: ends with {steps[-1].kept} samples, the tables hold {len(samples)}"
     drops = list(release.drops())
-    kept = {s.id: {e.id for e in (*s.gold, *s.negatives)} for s in samples}
+    evidence_of_sample = {s.id: {e.id for e in (*s.gold, *s.negatives)} for s in samples}
     yield from (
         f"drops.jsonl: {d.sample} is dropped and kept"
         for d in drops
-        if not d.evidence and d.sample in kept
+        if not d.evidence and d.sample in evidence_of_sample
     )
     yield from (
         f"drops.jsonl: {i} is dropped twice"
-        for i in _repeated(d.sample for d in drops if not d.evidence)
+        for i in _find_repeated(d.sample for d in drops if not d.evidence)
     )
     for d in drops:
-        if d.evidence and d.stage == "distractor" and d.evidence in kept.get(d.sample, ()):
+        if (
+            d.evidence
+            and d.stage == "distractor"
+            and d.evidence in evidence_of_sample.get(d.sample, ())
+        ):
             yield f"drops.jsonl: distractor {d.evidence} of {d.sample} is dropped and kept"
     if steps:
         reasons: Counter[str] = Counter()
@@ -280,14 +284,14 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     if not gates:
         return
     problems = Problems()
-    found: dict[tuple[str, str, str], GateVerdict] = {}
+    verdict_of_key: dict[tuple[str, str, str], GateVerdict] = {}
     for v in read_records(release.folder / "gates.jsonl", GateVerdict, problems):
         key = (v.sample, v.stage, v.evidence)
-        if key in found:
+        if key in verdict_of_key:
             yield f"gates.jsonl: {' '.join(key).rstrip()} appears twice"
-        found[key] = v
+        verdict_of_key[key] = v
     yield from (f"gates.jsonl: {line}" for line in problems.summary())
-    for v in found.values():
+    for v in verdict_of_key.values():
         if "correct" in v.labels.values():
             yield (
                 f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip()
@@ -302,16 +306,19 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
                 f"gates.jsonl: no gate was asked about {v.sample} ({v.stage} {v.evidence}".rstrip()
                 + ")"
             )
-    wanted: set[tuple[str, str, str]] = set()
+    wanted_keys: set[tuple[str, str, str]] = set()
     for s in samples:
-        wanted |= {(s.id, "parametric", ""), *((s.id, "distractor", e.id) for e in s.negatives)}
-    for sample, stage, evidence in sorted(wanted - set(found)):
+        wanted_keys |= {
+            (s.id, "parametric", ""),
+            *((s.id, "distractor", e.id) for e in s.negatives),
+        }
+    for sample, stage, evidence in sorted(wanted_keys - set(verdict_of_key)):
         yield (
             f"gates.jsonl: {sample} was not asked without evidence"
             if stage == "parametric"
             else f"gates.jsonl: distractor {evidence} of {sample} was not checked"
         )
-    for sample, stage, evidence in sorted(set(found) - wanted):
+    for sample, stage, evidence in sorted(set(verdict_of_key) - wanted_keys):
         yield (
             f"gates.jsonl: {sample} ({stage} {evidence}".rstrip()
             + ") is of nothing that the tables hold"
@@ -353,8 +360,8 @@ def _manifest_faults(
     elif licences and licences != evidence_licences(samples, licences):
         yield "manifest.json: evidence_licences do not follow from the tables"
     if stated := manifest.get("separation"):
-        again = [row.model_dump(mode="json") for row in separation(samples)]
-        if [row for row in stated if row["feature"] != "position"] != again:
+        derived_rows = [row.model_dump(mode="json") for row in measure_separation(samples)]
+        if [row for row in stated if row["feature"] != "position"] != derived_rows:
             yield "manifest.json: separation does not follow from the tables"
     for drift in manifest.get("topics") or ():
         rows = drift["rows"]
@@ -367,24 +374,26 @@ def _manifest_faults(
                 stated = r["before"], r["after"]
                 if stated != ((by_topic or {}).get(topic), derived["by_topic"].get(topic, 0)):
                     yield f"manifest.json: topics: {r['topic']!r} is counted as {stated}"
-    one = manifest.get("stage_one")
+    stage_one = manifest.get("stage_one")
     stage = next((s for s in steps if s.stage == "I parametric gate"), None)
-    if one and stage:
-        kept = one["kept" if one["rule"] == "not_correct" else "kept_by_the_literal_rule"]
-        held = sum(steps[-1].dropped.values())  # of these the first stage may be undecided
+    if stage_one and stage:
+        stated_kept = stage_one[
+            "kept" if stage_one["rule"] == "not_correct" else "kept_by_the_literal_rule"
+        ]
+        lost_later = sum(steps[-1].dropped.values())  # of these the first stage may be undecided
         if (
-            not stage.kept - held <= kept <= stage.kept
-            or one["kept_by_the_literal_rule"] > one["kept"]
+            not stage.kept - lost_later <= stated_kept <= stage.kept
+            or stage_one["kept_by_the_literal_rule"] > stage_one["kept"]
         ):
-            yield f"manifest.json: stage_one keeps {kept}, the funnel {stage.kept}"
+            yield f"manifest.json: stage_one keeps {stated_kept}, the funnel {stage.kept}"
     for gate, model in (manifest.get("gate_models") or {}).items():
-        for stage_name, of in (
+        for stage_name, total in (
             ("parametric", derived["samples"]),
             ("distractor", derived["distractors"]),
         ):
             a = (model.get("asked") or {}).get(stage_name)
-            if a and not a["of"] == of == a["asked"] + sum(a["skipped"].values()):
-                yield f"manifest.json: gate {gate} was asked {a['asked']} of {a['of']} ({stage_name}), not of {of}"
+            if a and not a["of"] == total == a["asked"] + sum(a["skipped"].values()):
+                yield f"manifest.json: gate {gate} was asked {a['asked']} of {a['of']} ({stage_name}), not of {total}"
     if judged := manifest.get("judged"):
         verdicts = sum(counts["verdicts"] for counts in judged["methods"].values())
         answers = sum(
@@ -410,8 +419,8 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     They are not compared if another version of demur wrote them, which may word them differently.
     """
     from demur.core.version import __version__
-    from demur.release.card import card, citation
-    from demur.release.croissant import croissant
+    from demur.release.card import render_card, render_citation
+    from demur.release.croissant import croissant_metadata
 
     manifest = {
         k: v for k, v in release.manifest.items() if k not in ("files", "sha256", "gate_rounds")
@@ -419,8 +428,8 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     if manifest.get("demur") != __version__:
         return
     try:
-        again = {
-            "README.md": card(
+        derived_files = {
+            "README.md": render_card(
                 release.folder,
                 manifest,
                 samples,
@@ -429,18 +438,18 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
                 list(release.drops()),
                 release.recall,
             ),
-            "CITATION.cff": citation(manifest),
+            "CITATION.cff": render_citation(manifest),
         }
         files = {k: v for k, v in release.manifest["files"].items() if k != "croissant.json"}
-        if read_json(release.folder / "croissant.json") != croissant(manifest, files):
+        if read_json(release.folder / "croissant.json") != croissant_metadata(manifest, files):
             yield "croissant.json: does not follow from manifest and files"
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         yield f"manifest.json: lacks what the card says: {error}"
         return
-    for name, text in again.items():
+    for name, text in derived_files.items():
         if (release.folder / name).read_bytes().decode("utf-8", "replace") != text:
             yield f"{name}: does not follow from the manifest and the tables"
 
 
-def _repeated(values: Iterable[str]) -> list[str]:
+def _find_repeated(values: Iterable[str]) -> list[str]:
     return sorted(value for value, n in Counter(values).items() if n > 1)

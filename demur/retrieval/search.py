@@ -99,7 +99,7 @@ class Searcher(OpenIndex):
                 cure="leave it as it is",
             )
         vectors = (self._query_inputs(queries, simple_mode) for queries in blocks)
-        tuned = part.nprobe_for(vectors, k, recall=recall, asked=queries_to_come)
+        tuned = part.nprobe_for(vectors, k, recall=recall, queries_to_come=queries_to_come)
         return self._probe(
             Probes(
                 simple_mode.part,

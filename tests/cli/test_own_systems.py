@@ -201,7 +201,7 @@ def test_a_finished_run_is_shown_again_when_its_server_is_gone(
     assert "reused 16 answers" in capsys.readouterr().err
     assert run(release, "--system", f"model:{address}", "--fresh") == 1
     assert "no server answers there" in capsys.readouterr().err
-    assert ping.unreachable(address.partition("#")[0])
+    assert ping.why_unreachable(address.partition("#")[0])
 
 
 def test_a_run_whose_replies_are_all_kept_needs_no_server(release, tmp_path, monkeypatch, capsys):
@@ -301,13 +301,13 @@ def test_a_server_is_not_taken_for_dead_while_something_computes(monkeypatch):
         return real(where, seconds)
 
     monkeypatch.setattr(ping.socket, "create_connection", late)
-    assert ping.unreachable(address) == ""
+    assert ping.why_unreachable(address) == ""
     assert len(tries) == 3
     listening.close()
     tries.clear()
     monkeypatch.setattr(ping.socket, "create_connection", real)
     began = time.monotonic()
-    assert "refused" in ping.unreachable(address)
+    assert "refused" in ping.why_unreachable(address)
     assert time.monotonic() - began < 5
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from demur.core.errors import UsageError
 from demur.curation.convergence import converge, first_to_know
 from demur.curation.gates.rules import Label
-from demur.curation.topics import drift
+from demur.curation.topics import compare_topics
 
 C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.MISSING, Label.SKIPPED
 
@@ -93,7 +93,7 @@ def test_the_whole_funnels_size_where_it_is_known():
         )
 
     found = converge(
-        table, ["a", "b", "c"], ["c"], whole=whole, order=["a", "b", "c"], threshold=0.05
+        table, ["a", "b", "c"], ["c"], kept_by=whole, order=["a", "b", "c"], threshold=0.05
     )
     assert [r.kept for r in found.rounds] == [None, None, 48, 48]
     assert [r.kept_changed for r in found.rounds] == [None, None, None, 0]
@@ -121,8 +121,8 @@ def test_a_gate_that_answers_nothing_shows_nothing(silent):
 def test_drift_finds_a_topic_that_is_filtered_away_and_no_drift_where_there_is_none():
     dice = random.Random(1)
     topics = [dice.choice("abcd") for _ in range(800)]
-    fair = drift(topics, [dice.random() < 0.3 for _ in topics], by="source")
-    unfair = drift(
+    fair = compare_topics(topics, [dice.random() < 0.3 for _ in topics], by="source")
+    unfair = compare_topics(
         topics, [dice.random() < (0.02 if t == "a" else 0.4) for t in topics], by="source"
     )
     assert fair.p > 0.01
@@ -131,7 +131,7 @@ def test_drift_finds_a_topic_that_is_filtered_away_and_no_drift_where_there_is_n
     assert row.low <= row.retained <= row.high < 0.2
     assert sum(r.before for r in unfair.rows) == 800
     with pytest.raises(ValueError, match="empty"):
-        drift([], [], by="source")
+        compare_topics([], [], by="source")
 
 
 def test_under_keeping_at_random_the_statistic_is_about_its_degrees_of_freedom():
@@ -142,11 +142,13 @@ def test_under_keeping_at_random_the_statistic_is_about_its_degrees_of_freedom()
     for _ in range(60):
         chosen = set(dice.sample(range(1000), 760))
         seen.append(
-            drift(topics, [i in chosen for i in range(1000)], by="source", draws=1).chi_square
+            compare_topics(
+                topics, [i in chosen for i in range(1000)], by="source", draws=1
+            ).chi_square
         )
     assert np.mean(seen) == pytest.approx(27 * 1000 / 999, abs=4 * np.sqrt(2 * 27 / 60))
-    assert drift(topics, [True] * 1000, by="source", draws=9).chi_square == 0
-    assert drift(topics, [False] * 1000, by="source", draws=9).p == 1
+    assert compare_topics(topics, [True] * 1000, by="source", draws=9).chi_square == 0
+    assert compare_topics(topics, [False] * 1000, by="source", draws=9).p == 1
 
 
 @pytest.mark.reference
@@ -156,7 +158,7 @@ def test_chi_square_and_p_agree_with_scipy():
     dice = random.Random(3)
     topics = [dice.choice("abcde") for _ in range(600)]
     kept = [dice.random() < (0.35 if t in "ab" else 0.45) for t in topics]
-    found = drift(topics, kept, by="source", draws=20_000)
+    found = compare_topics(topics, kept, by="source", draws=20_000)
     table = np.array(
         [
             [sum(t == x and k is y for t, k in zip(topics, kept, strict=True)) for x in "abcde"]

@@ -57,8 +57,8 @@ def test_a_lazy_an_exhaustive_and_a_second_build_are_the_same_bytes(built, sourc
     expected = world.bytes_of(lazy.release.folder)
     assert world.bytes_of(full.release.folder) == expected
     assert world.bytes_of(again.release.folder) == expected
-    assert again.asked == {}
-    assert sum(lazy.asked.values()) < 0.7 * sum(full.asked.values())
+    assert again.questions_to_gate == {}
+    assert sum(lazy.questions_to_gate.values()) < 0.7 * sum(full.questions_to_gate.values())
     assert 0 < lazy.release.manifest["counts"]["samples"] < world.N
 
 
@@ -161,11 +161,13 @@ def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, 
     full = build(source, tmp_path / "full", [*world.GATES, gate], more={"version": "1.1.0"})
     assert world.bytes_of(rebuilt.release.folder) == world.bytes_of(full.release.folder)
     assert world.bytes_of(pool_of(tmp_path / "new")) == world.bytes_of(pool_of(tmp_path / "full"))
-    assert sum(rebuilt.asked.values()) < 0.6 * sum(full.asked.values())
+    assert sum(rebuilt.questions_to_gate.values()) < 0.6 * sum(full.questions_to_gate.values())
     # what the old gates said is used first: the new one is not asked about samples that they knew
     left = built[0].release.manifest["stage_one"]["kept"]
-    assert rebuilt.asked["newer"] <= left * (1 + 1 + 8) + 3
-    assert all(n <= 3 for gate, n in rebuilt.asked.items() if gate != "newer")  # the re-test alone
+    assert rebuilt.questions_to_gate["newer"] <= left * (1 + 1 + 8) + 3
+    assert all(
+        n <= 3 for gate, n in rebuilt.questions_to_gate.items() if gate != "newer"
+    )  # the re-test alone
     again = build(
         source, tmp_path / "new", [*world.GATES, gate], more={"version": "1.1.0"}, exhaustive=True
     )
@@ -271,8 +273,8 @@ def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_pa
         return build(source, tmp_path / "out", gates, exhaustive=True)
 
     first = again()
-    assert first.asked["reads"] > 50
-    assert again().asked == {}
+    assert first.questions_to_gate["reads"] > 50
+    assert again().questions_to_gate == {}
     questions = (source / "questions.jsonl").read_text()
     for town in ("Town2", "Town4", "Town6"):
         assert f"Who is the mayor of {town}?" in questions
@@ -288,11 +290,11 @@ def test_a_verdict_holds_for_the_code_that_gave_it_and_for_what_was_shown(tmp_pa
     ]
     assert {line.sample for line in new} == {"towns:q2", "towns:q4", "towns:q6"}
     # without evidence, with gold, and with each distractor of three samples
-    assert 3 * 2 < reworded.asked["reads"] == len(new) <= 3 * (2 + 12)
+    assert 3 * 2 < reworded.questions_to_gate["reads"] == len(new) <= 3 * (2 + 12)
     (tmp_path / "gate_that_reads.py").write_text(READS.replace("nobody", "everybody"))
     edited = again()
-    assert edited.asked["reads"] >= first.asked["reads"] - 2
-    assert "weak" not in edited.asked
+    assert edited.questions_to_gate["reads"] >= first.questions_to_gate["reads"] - 2
+    assert "weak" not in edited.questions_to_gate
     before, after = (dict(b.release.manifest["gate_models"]["reads"]) for b in (reworded, edited))
     assert before.pop("revision") != after.pop("revision")
     assert before == after
@@ -319,7 +321,7 @@ def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
     assert told == [
         "old: no server answers there (Connection refused); its stored answers are used"
     ]
-    assert set(rebuilt.asked) <= {"weak", "middle"}
+    assert set(rebuilt.questions_to_gate) <= {"weak", "middle"}
     assert rebuilt.reused > 0
     assert rebuilt.since.startswith("20")
 
@@ -340,7 +342,7 @@ def test_an_answer_that_never_came_is_held_out_and_asked_again(source, built, tm
         line["final"] is False for line in lines if line["label"] == "missing"
     )  # they are asked again
     again = build(source, out, gates)
-    assert again.asked.get("flaky", 0) > 0
+    assert again.questions_to_gate.get("flaky", 0) > 0
 
 
 def test_a_dead_gate_stops_the_build_and_loses_nothing(source, built, tmp_path, monkeypatch):
@@ -378,7 +380,10 @@ def test_a_full_disk_is_told_and_the_build_goes_on_afterwards(source, built, tmp
     assert world.bytes_of(again.release.folder) == world.bytes_of(built[0].release.folder)
     # the order of gates is learnt as answers come, so one of the twenty may not be needed any more
     assert again.reused in (19, 20)
-    assert sum(again.asked.values()) == sum(built[0].asked.values()) - again.reused
+    assert (
+        sum(again.questions_to_gate.values())
+        == sum(built[0].questions_to_gate.values()) - again.reused
+    )
 
 
 def test_two_builds_in_one_folder_are_refused(source, tmp_path):
@@ -689,6 +694,6 @@ def test_a_budget_stops_a_build_that_goes_on_with_more_money(source, built, tmp_
         done = build(source, tmp_path, gates, budget=Budget(1e9), prices=prices)
     assert had > 0
     assert (
-        0 < done.asked["paid"] < full.asked["paid"]
+        0 < done.questions_to_gate["paid"] < full.questions_to_gate["paid"]
     )  # the order of work differs, so the difference need not be had
     assert world.bytes_of(done.release.folder) == world.bytes_of(full.release.folder)

@@ -175,7 +175,7 @@ def test_a_finished_build_has_nothing_left_to_ask_however_few_distractors_there_
         world.folder(tmp_path / "towns"), gates, rules=rules, retrieval=retrieval, retest=0
     )
     built = curate(plan, tmp_path / "out", exhaustive=how == "exhaustive")
-    asked = sum(built.asked.values())
+    asked = sum(built.questions_to_gate.values())
     found = estimate_build(plan, tmp_path / "out")
     assert found.total("had") == found.total("expected") == asked
     assert found.calls == (asked, asked)

@@ -207,7 +207,7 @@ def test_answers_of_questions_are_read_as_everywhere(tmp_path, answers, texts):
         read_questions(path, problems)
         assert problems.lines[0].startswith("q.jsonl:1: 'answers' holds")
     else:
-        assert read_questions(path, problems).asked[0].answers == texts
+        assert read_questions(path, problems).distinct[0].answers == texts
 
 
 def test_the_questions_that_are_left_out_are_printed(docs, questions, tmp_path, capsys):
@@ -231,7 +231,7 @@ def test_people_decide_what_is_gold(docs, questions, tmp_path):
     said = {items["limits.md#0 How large may an uploaded file be?"]: ("yes", "")}
     said |= {items[key]: ("yes" if key.startswith("billing") else "no", "") for key in refunds}
     put_labels(out / "review", "ann", said)
-    plan = next(q.id for q in read_questions(questions, Problems()).asked if "plan 3" in q.text)
+    plan = next(q.id for q in read_questions(questions, Problems()).distinct if "plan 3" in q.text)
     assert demur.from_docs(docs, questions, out).waiting == (plan,)
     (docs / "new.md").write_text(
         "# News\n\nNothing of note.\n"
@@ -316,7 +316,7 @@ def test_what_it_wrote_among_the_documents_is_no_document(docs, questions, tmp_p
 def test_a_log_is_a_question_a_line_and_each_once(tmp_path):
     (tmp_path / "log.txt").write_text("Who?\n\nwho\nWhere is it?\n")
     read = read_questions(tmp_path / "log.txt", Problems())
-    assert ([q.text for q in read.asked], read.repeated) == (["Who?", "Where is it?"], 1)
+    assert ([q.text for q in read.distinct], read.repeated) == (["Who?", "Where is it?"], 1)
 
 
 def test_the_command(docs, questions, tmp_path, capsys):
@@ -357,7 +357,9 @@ SHEET = 'question,answer,gold\r\n"How large, ""in MB"", may an uploaded file be?
 def test_a_list_of_questions_reads_the_same_however_a_spreadsheet_wrote_it(tmp_path, name, data):
     (tmp_path / name).write_bytes(data)
     problems = Problems()
-    found = [(q.text, q.answers, q.gold) for q in read_questions(tmp_path / name, problems).asked]
+    found = [
+        (q.text, q.answers, q.gold) for q in read_questions(tmp_path / name, problems).distinct
+    ]
     assert problems.lines == []
     assert found == [
         ('How large, "in MB", may an uploaded file be?', ("250 MB",), ()),
@@ -385,14 +387,14 @@ def test_the_right_answer_of_a_file_of_rag_answers_is_its_ground_truth(tmp_path)
     path.write_text(
         "question,answer,contexts,ground_truth\nWhen?,At three.,[],14:30\nWho?,Bob.,[],\"['Ann', 'Anna']\"\n"
     )
-    assert [q.answers for q in read_questions(path, Problems()).asked] == [
+    assert [q.answers for q in read_questions(path, Problems()).distinct] == [
         ("14:30",),
         ("Ann", "Anna"),
     ]
     path.write_text("question,answer,reference\nWhen?,14:30,Section 3.2\n")  # where it stands
-    assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",)]
+    assert [q.answers for q in read_questions(path, Problems()).distinct] == [("14:30",)]
     path.write_text("user_input,response,reference\nWhen?,At three.,14:30\n")
-    assert [q.answers for q in read_questions(path, Problems()).asked] == [("14:30",)]
+    assert [q.answers for q in read_questions(path, Problems()).distinct] == [("14:30",)]
 
 
 @pytest.mark.parametrize(
@@ -410,4 +412,4 @@ def test_a_cell_may_hold_several_answers_as_a_list_is_printed(tmp_path, cell, an
     path = tmp_path / "q.csv"
     with path.open("w", newline="") as sheet:
         csv.writer(sheet).writerows([["question", "answer"], ["When?", cell]])
-    assert [q.answers for q in read_questions(path, Problems()).asked] == [answers]
+    assert [q.answers for q in read_questions(path, Problems()).distinct] == [answers]

@@ -56,7 +56,7 @@ def test_another_way_of_building_counts_the_same(built):
     one, plan, out = built
     before = one.release.manifest["judged"]
     again = curate(plan, out, exhaustive=True)
-    assert not any(again.asked.values())
+    assert not any(again.questions_to_gate.values())
     assert again.release.manifest["judged"] == before
 
 

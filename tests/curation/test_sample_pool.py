@@ -66,19 +66,19 @@ def test_ids_do_not_depend_on_how_many_sources_there_are(towns, tmp_path):
     one = sample_sources([spec(towns)], tmp_path / "pool", seed=0)
     native = open_source("generic", towns)
     assert [s.id for s in one.samples] == [f"towns:{s.id}" for s in native.samples()]
-    assert [(d.id, d.page, d.text) for d in one.whole.documents()] == [
+    assert [(d.id, d.page, d.text) for d in one.full_pool.documents()] == [
         (f"towns:{d.id}", f"towns:{d.page}", d.text) for d in native.documents()
     ]
-    assert list(one.whole.documents()) == list(one.whole.documents())
+    assert list(one.full_pool.documents()) == list(one.full_pool.documents())
     both = sample_sources(
         [spec(towns), spec(renamed(tmp_path / "c", "cities"))], tmp_path / "both", seed=0
     )
     assert {s.id for s in one.samples} <= {s.id for s in both.samples}
-    assert {d.id.partition(":")[0] for d in both.whole.documents()} == {"towns", "cities"}
-    assert all(d.page.startswith(d.id.partition(":")[0] + ":") for d in both.whole.documents())
+    assert {d.id.partition(":")[0] for d in both.full_pool.documents()} == {"towns", "cities"}
+    assert all(d.page.startswith(d.id.partition(":")[0] + ":") for d in both.full_pool.documents())
     for found in (one, both):
         refs = [i for s in found.samples for i in s.images] + [
-            d.image for d in found.whole.documents() if d.image
+            d.image for d in found.full_pool.documents() if d.image
         ]
         assert refs
         assert all(digest(read_image(ref, found.root)) == ref.sha256 for ref in refs)
@@ -256,7 +256,7 @@ def test_bad_records_are_told_together_or_counted_without_reading_again(tmp_path
     assert (
         found.skipped,
         len(found.samples),
-        len(list(found.whole.documents())),
+        len(list(found.full_pool.documents())),
         len(readings),
     ) == (3, 7, 8, 1)
 
@@ -296,14 +296,14 @@ from pathlib import Path
 from demur.curation.pool import write as pool
 from demur.curation.sample_pool import sample_sources
 from demur.curation.recipe import SourceSpec
-write, lines = pool._line, []
+write, lines = pool._json_line, []
 def stays(record):
     lines.append(record)
     if len(lines) == 3:
         print("in the middle", flush=True)
         time.sleep(3600)
     return write(record)
-pool._line = stays
+pool._json_line = stays
 sample_sources([SourceSpec(name="generic", path=sys.argv[1])], Path(sys.argv[2]), seed=0)
 """
 
@@ -332,7 +332,7 @@ def test_a_pool_is_keyed_by_all_code_of_a_source_of_ones_own(tmp_path, monkeypat
     """What the adapter's file imports of the same project decides as much as the file itself."""
     from types import SimpleNamespace
 
-    from demur.curation.sample_pool import _state
+    from demur.curation.sample_pool import _state_digest
 
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "my_helper.py").write_text("LIMIT = 1\n")
@@ -345,7 +345,7 @@ def test_a_pool_is_keyed_by_all_code_of_a_source_of_ones_own(tmp_path, monkeypat
     spec = SimpleNamespace(
         name="my_source_7:Mine", options={}, model_dump=lambda **_: {"options": {}}
     )
-    before = _state([source], [spec])
-    assert _state([source], [spec]) == before
+    before = _state_digest([source], [spec])
+    assert _state_digest([source], [spec]) == before
     (tmp_path / "my_helper.py").write_text("LIMIT = 2\n")
-    assert _state([source], [spec]) != before
+    assert _state_digest([source], [spec]) != before

@@ -11,7 +11,7 @@ from topic_namers import SEEN
 
 from demur.core.errors import UsageError
 from demur.curation.build import curate
-from demur.curation.topics import TopicName, named, read_name, representatives
+from demur.curation.topics import TopicName, read_name, rename_topics, representatives
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,9 @@ def test_representatives_are_the_middle_of_a_topic():
 
 
 def test_names_are_told_apart_and_kept_short():
-    assert named(list("abca"), {"a": TopicName("Birds", ""), "c": TopicName("Birds", "")}) == [
+    assert rename_topics(
+        list("abca"), {"a": TopicName("Birds", ""), "c": TopicName("Birds", "")}
+    ) == [
         "Birds",
         "b",
         "Birds (2)",

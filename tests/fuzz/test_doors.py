@@ -93,7 +93,7 @@ def _every(read: Callable[[Path, Problems], object]) -> Callable[[Path], object]
 
 
 def _kept(path: Path) -> None:
-    found = wire.response(path.read_bytes().decode("utf-8", "replace"))
+    found = wire.read_response(path.read_bytes().decode("utf-8", "replace"))
     assert not unstorable(found)
 
 

@@ -154,7 +154,7 @@ def test_remembered_tokens_are_those_of_the_whole_text(texts):
 def test_pieces_are_forgotten_in_time(monkeypatch):
     monkeypatch.setattr(chunk, "CACHED", 3)
     asked = []
-    of = chunk._cached(lambda pieces: asked.extend(pieces) or plain_offsets(pieces))
+    of = chunk._cache_offsets(lambda pieces: asked.extend(pieces) or plain_offsets(pieces))
     for text in ("a b", "b c, d", "a"):
         assert of([text]) == plain_offsets([text])
     assert [sorted(text.split()) for text in asked] == [["a", "b"], ["c,", "d"], ["a"]]

@@ -115,7 +115,7 @@ def far(monkeypatch):
             return ["found"]
 
         monkeypatch.setattr(engine, "_search_actors", list)
-        monkeypatch.setattr(engine, "_found", answer)
+        monkeypatch.setattr(engine, "_search_once", answer)
         monkeypatch.setattr(engine, "_one_pass", lambda *_: iter(answer()))
         return engine
 
@@ -126,13 +126,13 @@ def test_lost_work_is_begun_again_until_the_loss_is_known(far, tmp_path):
     """Ray takes its half minute to give up a node, and puts work on it meanwhile."""
     engine = far(known=45.0)
     assert engine.search(tmp_path, {}, [], 1) == ["found"]
-    assert list(far(known=95.0)._passed(list, [(0, 1)])) == ["found"]
+    assert list(far(known=95.0)._results_of_runs(list, [(0, 1)])) == ["found"]
 
 
 def test_work_that_is_lost_for_good_ends(far, tmp_path):
     for lost in (
         lambda engine: engine.search(tmp_path, {}, [], 1),
-        lambda engine: list(engine._passed(list, [(0, 1)])),
+        lambda engine: list(engine._results_of_runs(list, [(0, 1)])),
     ):
         with pytest.raises(StorageError, match=r"work was lost \d+ times"):
             lost(far(known=1e9))

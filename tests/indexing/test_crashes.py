@@ -25,7 +25,7 @@ from demur.core.images import image_ref
 from demur.core.records import Document
 from demur.core.store import write_records
 from demur.indexing import worker
-from demur.indexing.embed import Item, crashed, embed, input_digest
+from demur.indexing.embed import Item, embed, has_crashed, input_digest
 from demur.indexing.local import LocalEngine
 from demur.indexing.vectors import MadeShard
 from demur.indexing.worker import CRASHES, IN_A_ROW, Worker, WorkerCrashedError, crashed_its_process
@@ -70,7 +70,7 @@ def left_by_the_dead(out):
     """The folder as a process leaves it that ended in the first shard."""
     out.mkdir()
     (out / "lock").touch()
-    assert crashed(out)
+    assert has_crashed(out)
     return out
 
 
@@ -96,7 +96,7 @@ def test_deadly_items_are_left_out_by_name_and_the_rest_is_as_it_would_be(noted,
     whole = embed(others, deadly_stub(), "text", tmp_path / "others", progress=False)
     assert list(made.ids) == list(whole.ids)
     assert made.vectors.tobytes() == whole.vectors.tobytes()
-    assert not crashed(out)
+    assert not has_crashed(out)
     before = files(out)
     here(items, out)
     assert files(out) == before
@@ -179,7 +179,7 @@ def refusing(argument="", *, allow_random=False, device=None):
 def test_an_error_aside_is_an_error_here(noted, tmp_path):
     with pytest.raises(ValueError, match="no threes"):
         here(texts(9), left_by_the_dead(tmp_path / "out"), refusing())
-    assert not crashed(tmp_path / "out")
+    assert not has_crashed(tmp_path / "out")
 
 
 @pytest.mark.integration
@@ -189,19 +189,19 @@ def test_when_everything_ends_the_process_the_run_ends_by_name(noted, tmp_path, 
     with pytest.raises(StorageError, match="the worker crashed 3 times in a row"):
         here(texts(40), left_by_the_dead(tmp_path / "out"))
     assert len(noted.read_text().splitlines()) == 3
-    assert not crashed(tmp_path / "out"), "this end was told"
+    assert not has_crashed(tmp_path / "out"), "this end was told"
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, ValueError])
 def test_what_python_ends_by_itself_is_no_death(tmp_path, end):
     class Ending(StubEncoder):
         def texts(self, texts, space="joint", *, role="passage"):
-            assert crashed(tmp_path / "out"), "while it works it might die"
+            assert has_crashed(tmp_path / "out"), "while it works it might die"
             raise end
 
     with pytest.raises(end):
         here(texts(3), tmp_path / "out", Ending())
-    assert not crashed(tmp_path / "out")
+    assert not has_crashed(tmp_path / "out")
 
 
 # --- an index -------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ class Fake(Worker):
         super().__init__(("stub", ""), "text", "passage", 1, batch)
         self.deadly, self.tried = deadly, []
 
-    def _asked(self, items):
+    def _ask_process(self, items):
         self.tried.append([item.id for item in items])
         if self.deadly(items):
             raise WorkerCrashedError

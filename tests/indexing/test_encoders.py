@@ -274,10 +274,10 @@ def test_vectors_did_not_change_under_the_same_fingerprint(encoder):
 
 def test_an_image_is_the_weighted_mean_of_its_classes(encoder, photos):
     """ConSE by hand: weights of the five most probable classes, their embeddings, length 1."""
-    names = json.loads(weights.pinned(offline.CLASS_NAMES, "a test"))
+    names = json.loads(weights.read_pinned(offline.CLASS_NAMES, "a test"))
     network = lite0.EfficientNetLite0.open()
     for photo, row in zip(photos, encoder.images(photos), strict=True):
-        chances = network.see(lite0.squared(photo)).classes
+        chances = network.see(lite0.fit_into_square(photo)).classes
         assert abs(chances.sum() - 1) < 1e-4
         best = sorted(range(1000), key=lambda c: -chances[c])[:5]
         mean = sum(chances[c] * encoder.texts([f"a photo of a {names[c]}"])[0] for c in best)
@@ -353,7 +353,7 @@ def test_the_head_of_a_long_text_has_the_tokens_of_the_whole(text, read, most):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(minilm, "_READ", read)
             patch.setattr(minilm, "MAX_TOKENS", most)
-            found = minilm.tokens(["dog", text])
+            found = minilm.tokenize(["dog", text])
             assert found[1] == minilm.tokenizer().encode(text).ids
     finally:
         minilm.tokenizer().enable_truncation(minilm.MAX_TOKENS)
@@ -373,14 +373,14 @@ def test_a_text_of_a_million_characters_is_not_read_to_its_end(encoder, monkeypa
     assert np.array_equal(encoder.texts([text]), encoder.texts([head]))
     assert max(shown) < 10_000
     monkeypatch.undo()
-    assert minilm.tokens([" " * 20_000 + "dog"]) == minilm.tokens(["dog"]), (
+    assert minilm.tokenize([" " * 20_000 + "dog"]) == minilm.tokenize(["dog"]), (
         "a head that says too little"
     )
 
 
 @pytest.mark.parametrize("size", [(224, 224), (1, 1), (5000, 1), (1, 5000), (100, 50), (223, 225)])
 def test_any_shape_is_fitted_into_a_white_square(size):
-    square = lite0.squared(Image.new("RGB", size, "black"))
+    square = lite0.fit_into_square(Image.new("RGB", size, "black"))
     assert square.shape == (224, 224, 3)
     black = (square == 0).all(axis=2)
     high, wide = black.any(axis=1).sum(), black.any(axis=0).sum()
@@ -480,15 +480,15 @@ def package(folder: Path, monkeypatch) -> weights.Pin:
 def test_weights_are_checked_against_their_pin(tmp_path, monkeypatch):
     pin = package(tmp_path / "p", monkeypatch)
     with pytest.raises(UsageError, match=r"cannot be read.*somewhere==1.0"):
-        weights.pinned(pin, "x")
+        weights.read_pinned(pin, "x")
     (tmp_path / "p" / "w.bin").write_bytes(b"wrong")
     with pytest.raises(
         UsageError,
         match=rf"expected sha256 {pin.sha256[:16]}, found {weights.digest(b'wrong')[:16]}",
     ):
-        weights.pinned(pin, "x")
+        weights.read_pinned(pin, "x")
     (tmp_path / "p" / "w.bin").write_bytes(b"right")
-    assert weights.pinned(pin, "x") == b"right"
+    assert weights.read_pinned(pin, "x") == b"right"
 
 
 @pytest.mark.heavy
@@ -512,7 +512,7 @@ def test_the_cache_keeps_mends_and_forgets(tmp_path, monkeypatch):
         return b"content" * 100
 
     def get(*parts: str) -> bytes:
-        return weights.cached("thing", parts or ("1",), __file__, build)
+        return weights.read_or_build("thing", parts or ("1",), __file__, build)
 
     assert get() == get() == b"content" * 100
     assert len(built) == 1
@@ -532,7 +532,7 @@ def test_the_cache_keeps_mends_and_forgets(tmp_path, monkeypatch):
 def test_it_works_without_a_writable_cache(tmp_path, monkeypatch, encoder):
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert weights.cached("thing", ["1"], __file__, lambda: b"x") == b"x"
+    assert weights.read_or_build("thing", ["1"], __file__, lambda: b"x") == b"x"
     assert np.array_equal(OfflineEncoder().texts(["a dog"]), encoder.texts(["a dog"]))
 
 
@@ -593,7 +593,7 @@ def test_other_files_are_refused(data, why):
 
 
 def test_a_truncated_checkpoint_is_refused():
-    data = weights.pinned(lite0.WEIGHTS, "a test")
+    data = weights.read_pinned(lite0.WEIGHTS, "a test")
     assert len(torch_file.read_tensors(data)) == 296
     for cut in (100, len(data) // 2, len(data) - 1):
         with pytest.raises(DataError, match=r"truncated|cannot be read"):

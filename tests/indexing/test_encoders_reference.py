@@ -18,7 +18,7 @@ from strategies import examples
 from demur.indexing.encoders import efficientnet_lite0 as lite0
 from demur.indexing.encoders import minilm, offline, open_encoder
 from demur.indexing.encoders.torch_file import read_tensors
-from demur.indexing.encoders.weights import pinned
+from demur.indexing.encoders.weights import read_pinned
 
 ATLAS = Path(offline.__file__).parents[2] / "sample" / "atlas"
 
@@ -114,7 +114,7 @@ def test_the_network_equals_timms(capsys):
     import timm
 
     torch.set_num_threads(1)
-    tensors = read_tensors(pinned(lite0.WEIGHTS, "a test"))
+    tensors = read_tensors(read_pinned(lite0.WEIGHTS, "a test"))
     model = timm.create_model("tf_efficientnet_lite0", pretrained=False).eval()
     state = model.state_dict()
     assert [tuple(v.shape) for v in state.values()] == [v.shape for v in tensors.values()]
@@ -125,7 +125,7 @@ def test_the_network_equals_timms(capsys):
     photos = sorted((ATLAS / "images" / "photos").glob("*.jpg"))[::10]
     worst = 0.0
     for photo in photos:
-        square = lite0.squared(Image.open(photo))
+        square = lite0.fit_into_square(Image.open(photo))
         pixels = torch.from_numpy((square.astype(np.float32) - 127) / 128).permute(2, 0, 1)[None]
         with torch.inference_mode():
             features = model.forward_head(model.forward_features(pixels), pre_logits=True)[
@@ -149,9 +149,9 @@ def test_the_shipped_graph_and_ours_agree():
 
     from demur.indexing.encoders.onnx_session import session
 
-    shipped = pinned(minilm.WEIGHTS, "a test")
+    shipped = read_pinned(minilm.WEIGHTS, "a test")
     theirs = onnxruntime.InferenceSession(shipped, providers=["CPUExecutionProvider"])
-    ours = minilm.MiniLM(session(minilm.graph(shipped, "float32")))
+    ours = minilm.MiniLM(session(minilm.build_graph(shipped, "float32")))
     for text in [*passages(300), "a"]:
         ids = np.array([minilm.tokenizer().encode(text).ids])
         inputs = {
@@ -166,13 +166,15 @@ def test_the_shipped_graph_and_ours_agree():
 
 
 def test_quick_and_exact_8_bit_products_agree_here():
-    """Where `_saturates` says that the quick way is right, the exact way gives the same bits."""
+    """Where `_saturates_here` says that the quick way is right, the exact way gives the same bits."""
     from demur.indexing.encoders import onnx_session
 
-    if onnx_session._saturates():
+    if onnx_session._saturates_here():
         pytest.skip("this processor's quick products saturate: the exact way is in use")
-    built = minilm.graph(pinned(minilm.WEIGHTS, "a test"), "int8")
-    quick, exact = (minilm.MiniLM(onnx_session._open(built, exact=e)) for e in (False, True))
+    built = minilm.build_graph(read_pinned(minilm.WEIGHTS, "a test"), "int8")
+    quick, exact = (
+        minilm.MiniLM(onnx_session._open_session(built, exact=e)) for e in (False, True)
+    )
     for text in passages(400):
         ids = minilm.tokenizer().encode(text).ids
         assert np.array_equal(quick.mean(ids), exact.mean(ids))

@@ -16,7 +16,7 @@ from strategies import examples
 
 from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
 from demur.indexing import exact, ivf
-from demur.indexing.exact import Found, best, exact_top, merge, rescore, unit
+from demur.indexing.exact import Neighbours, exact_top, merge_shards, rescore, take_best, unit
 from demur.indexing.indexes import Dense
 
 DIMS = 512
@@ -104,7 +104,9 @@ def test_the_last_bits_of_the_fast_kernels_change_nothing(data, monkeypatch):
             np.array([-1e-6, 0, 1e-6], np.float32), found.scores.shape
         )
         order = np.argsort(-scores, axis=1, kind="stable")
-        return Found(np.take_along_axis(scores, order, 1), np.take_along_axis(found.rows, order, 1))
+        return Neighbours(
+            np.take_along_axis(scores, order, 1), np.take_along_axis(found.rows, order, 1)
+        )
 
     monkeypatch.setattr(exact, "_nearest", others)
     found = exact_top(queries, vectors, 10, largest_norm=1.000001)
@@ -122,8 +124,8 @@ def test_nothing_depends_on_the_shards(data, shards):
     parts = []
     for start, end in pairwise(cuts):
         found = exact_top(queries, vectors[start:end], 10, largest_norm=1.000001)
-        parts.append(Found(found.scores, found.rows + start))
-    merged = merge(parts, 10)
+        parts.append(Neighbours(found.scores, found.rows + start))
+    merged = merge_shards(parts, 10)
     assert (merged.rows == whole.rows).all()
     assert merged.scores.tobytes() == whole.scores.tobytes()
 
@@ -228,11 +230,11 @@ def test_lists_enough_for_a_recall_of_questions_that_are_all_measured(data, tmp_
     right = exact_top(queries, vectors, 10, largest_norm=1.000001).rows
     for recall in (0.6, 0.9, 0.99, 1.0):
         tuned = index.nprobe_for(
-            [queries[:500], queries[500:]], 10, recall=recall, asked=len(queries)
+            [queries[:500], queries[500:]], 10, recall=recall, queries_to_come=len(queries)
         )
         if tuned.questions < len(queries):  # another block would not have cost less than it saved
             assert tuned.least >= recall
-            tuned = index.nprobe_for([queries], 10, recall=recall, asked=len(queries))
+            tuned = index.nprobe_for([queries], 10, recall=recall, queries_to_come=len(queries))
         index.nprobe = tuned.nprobe
         assert tuned.recall == pytest.approx(share(index.search(queries, 10).rows, right))
         assert tuned.recall >= recall
@@ -255,7 +257,7 @@ def test_few_of_many_questions_prove_nothing(data, tmp_path):
     vectors, queries = data
     index = Dense(tmp_path, written(tmp_path, vectors, "ivf-flat", lists=32))
     assert index.nprobe_for([queries[:280]], 10) == (32, 1.0, 1.0, 280)
-    assert index.nprobe_for([queries[:280]], 10, asked=280).nprobe < 32
+    assert index.nprobe_for([queries[:280]], 10, queries_to_come=280).nprobe < 32
     assert index.nprobe_for([], 10).questions == 0
 
 
@@ -278,7 +280,7 @@ def test_recall_holds_where_neighbours_miss_together(lost):
     recalls = np.array([(fresh <= one.nprobe).mean() for one in tuned])
     assert (recalls >= 0.99).mean() >= 0.95
     assert all(one.least >= 0.99 for one in tuned)
-    at_hand = [ivf.lists_enough(needed(512), 0.99, 400, asked=512) for _ in range(200)]
+    at_hand = [ivf.lists_enough(needed(512), 0.99, 400, queries_to_come=512) for _ in range(200)]
     assert (
         np.mean([(fresh <= one.nprobe).mean() >= 0.99 for one in at_hand]) < 0.8
     )  # by what was found alone
@@ -298,8 +300,8 @@ def test_the_interval_holds_whatever_is_missed():
             least = np.array([ivf.least_mean(row) for row in drawn])
             assert (least <= mean).mean() >= 0.94
             assert np.mean(mean - least) < 5 / many**0.5 * 0.13 + 3 / many
-            assert ivf.least_mean(drawn[0], asked=many) == pytest.approx(drawn[0].mean())
-            assert least[0] < ivf.least_mean(drawn[0], asked=2 * many) < drawn[0].mean()
+            assert ivf.least_mean(drawn[0], queries_to_come=many) == pytest.approx(drawn[0].mean())
+            assert least[0] < ivf.least_mean(drawn[0], queries_to_come=2 * many) < drawn[0].mean()
 
 
 @pytest.mark.slow
@@ -423,7 +425,9 @@ def test_search_of_a_subset(data, tmp_path):
     candidates = [np.array([5, 3, 3, 900]), np.array([], dtype=np.int64)]
     found = index.search_subset(queries[:2], candidates, 5)
     scores = rescore(queries[:1], vectors, np.array([[3, 5, 900]]))
-    assert found.rows[0, :3].tolist() == best(scores, np.array([[3, 5, 900]]), 3).rows[0].tolist()
+    assert (
+        found.rows[0, :3].tolist() == take_best(scores, np.array([[3, 5, 900]]), 3).rows[0].tolist()
+    )
     assert (found.rows[0, 3:] == -1).all()
     assert (found.rows[1] == -1).all()
 

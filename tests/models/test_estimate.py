@@ -94,9 +94,9 @@ def test_prompt_tokens_are_estimated_from_text_and_images(ask):
 
 def test_a_reply_is_priced_with_what_the_prefix_cache_saved():
     price = Price(prompt=2.0, cached=0.5, completion=8.0)
-    assert price.of(Usage(prompt=1_000_000, cached=400_000, completion=500_000)) == pytest.approx(
-        1.2 + 0.2 + 4.0
-    )
+    assert price.cost_of(
+        Usage(prompt=1_000_000, cached=400_000, completion=500_000)
+    ) == pytest.approx(1.2 + 0.2 + 4.0)
     assert Price(prompt=2.0, completion=8.0).of(
         Usage(prompt=1_000_000, cached=1_000_000)
     ) == pytest.approx(2.0)
@@ -105,7 +105,7 @@ def test_a_reply_is_priced_with_what_the_prefix_cache_saved():
 def test_the_most_a_call_can_cost_is_never_less_than_what_it_does(ask):
     price = Price(prompt=2.0, completion=8.0)
     request = ask("a question " * 50, max_tokens=100)
-    assert price_at_most(request, price) >= price.of(
+    assert price_at_most(request, price) >= price.cost_of(
         Usage(prompt=prompt_tokens(request), completion=100)
     )
 

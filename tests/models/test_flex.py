@@ -86,8 +86,8 @@ async def test_a_time_out_in_flex_costs_nothing(ask, tier, fault, dollars):
 def test_a_tier_is_no_part_of_a_call(ask):
     plain, flex = ask("q"), ask("q", service_tier="flex")
     assert request_key(plain, "m") == request_key(flex, "m")
-    assert wire.body(flex, "m", str)["service_tier"] == "flex"
-    assert "service_tier" not in wire.body(plain, "m", str)
+    assert wire.request_body(flex, "m", str)["service_tier"] == "flex"
+    assert "service_tier" not in wire.request_body(plain, "m", str)
 
 
 async def test_a_reply_in_one_tier_is_the_reply_in_the_other(ask, tmp_path):

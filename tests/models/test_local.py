@@ -243,15 +243,17 @@ async def test_log_probabilities_of_a_vision_model_are_those_of_a_forward_pass(
 )
 def test_the_best_device_is_picked(monkeypatch, cuda, mps, device):
     torch = pytest.importorskip("torch")
-    from demur.models.local import best_device, precision
+    from demur.models.local import best_device, choose_precision
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: cuda)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
     assert best_device() == device
     full = {"cuda": torch.bfloat16, "mps": torch.float16, "cpu": torch.float32}[device]
-    assert precision(device, torch.float32) is precision(device, None) is full
-    assert precision(device, torch.float16) is (torch.float32 if device == "cpu" else torch.float16)
+    assert choose_precision(device, torch.float32) is choose_precision(device, None) is full
+    assert choose_precision(device, torch.float16) is (
+        torch.float32 if device == "cpu" else torch.float16
+    )
 
 
 def test_every_devices_way_to_say_that_its_memory_is_full_is_understood():
@@ -273,7 +275,7 @@ async def test_half_precision_answers_too(kind, request, ask, picture, tmp_path,
 
     from demur.models import local
 
-    monkeypatch.setattr(local, "precision", lambda device, stored: torch.bfloat16)
+    monkeypatch.setattr(local, "choose_precision", lambda device, stored: torch.bfloat16)
     async with open_model(f"hf:{request.getfixturevalue(kind)}", image_root=tmp_path) as model:
         assert model._fleet.slots[0].backend._model.dtype is torch.bfloat16
         parts = ["what is it?"] if kind == "text_model" else [picture("red"), "what is it?"]

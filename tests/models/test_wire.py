@@ -38,7 +38,7 @@ def test_body_carries_every_field():
         json_schema={"type": "object"},
         extra={"top_k": 1, "chat_template_kwargs": {"enable_thinking": False}},
     )
-    assert wire.body(request, "served", str) == {
+    assert wire.request_body(request, "served", str) == {
         "model": "served",
         "messages": [
             {"role": "system", "content": "be brief"},
@@ -62,7 +62,7 @@ def test_body_carries_every_field():
 
 def test_body_keeps_images_and_texts_in_their_order(ask):
     one, two = (ImageRef(sha256=s * 64, uri=f"{s}.png", width=1, height=1) for s in "ab")
-    body = wire.body(ask("first", one, "second", two), "m", lambda ref: ref.uri)
+    body = wire.request_body(ask("first", one, "second", two), "m", lambda ref: ref.uri)
     shown = [p.get("text") or p["image_url"]["url"] for p in body["messages"][0]["content"]]
     assert shown == ["first", "a.png", "second", "b.png"]
 
@@ -70,7 +70,7 @@ def test_body_keeps_images_and_texts_in_their_order(ask):
 @pytest.mark.parametrize("field", ["model", "messages", "stream", "n", "service_tier"])
 def test_extra_cannot_change_what_is_asked(ask, field):
     with pytest.raises(UsageError, match=field):
-        wire.body(ask("q", extra={field: 1}), "m", str)
+        wire.request_body(ask("q", extra={field: 1}), "m", str)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_extra_cannot_change_what_is_asked(ask, field):
     ],
 )
 def test_replies_of_every_dialect(raw, text, reasoning):
-    reply = wire.response(raw)
+    reply = wire.read_response(raw)
     assert (reply.text, reply.reasoning) == (text, reasoning)
 
 
@@ -141,7 +141,7 @@ def test_usage_and_logprobs_are_read():
             },
         }
     )
-    reply = wire.response(raw, served_by="here", latency_s=1.5)
+    reply = wire.read_response(raw, served_by="here", latency_s=1.5)
     assert reply.usage == Usage(prompt=9, completion=2, cached=8, reasoning=1)
     assert reply.logprobs == (
         TokenLogprob(token="a", logprob=-0.5, top=(("x", -1.0),)),
@@ -160,7 +160,7 @@ def test_a_reply_that_used_its_tokens_up_while_thinking_out_of_sight_is_not_aske
             },
         }
     )
-    reply = wire.response(raw)
+    reply = wire.read_response(raw)
     assert (reply.text, reply.finish_reason, reply.usage.reasoning) == ("", "length", 64)
 
 
@@ -181,14 +181,14 @@ def test_a_reply_that_used_its_tokens_up_while_thinking_out_of_sight_is_not_aske
 )
 def test_what_is_no_reply_is_a_fault(raw, kind):
     with pytest.raises(Fault) as caught:
-        wire.response(raw)
+        wire.read_response(raw)
     assert caught.value.kind == kind
     assert caught.value.paid  # the server may have charged for it
 
 
 def test_an_answer_withheld_by_the_filter_belongs_to_its_item():
     with pytest.raises(ItemError, match="content filter"):
-        wire.response(completion(None, "content_filter"))
+        wire.read_response(completion(None, "content_filter"))
 
 
 json_values = st.recursive(
@@ -220,7 +220,7 @@ json_values = st.recursive(
 @given(st.builds(json.dumps, json_values) | st.text())
 def test_no_reply_however_odd_escapes_the_error_tree(raw):
     try:
-        reply = wire.response(raw)
+        reply = wire.read_response(raw)
     except (Fault, ItemError):
         return
     assert reply.text.strip() or reply.reasoning
@@ -231,7 +231,7 @@ def test_no_reply_however_odd_escapes_the_error_tree(raw):
 def test_no_choice_however_odd_escapes_the_error_tree(value, level):
     whole = {"choices": [value] if level == "choices" else [{"message": value}], "usage": value}
     with contextlib.suppress(Fault, ItemError):
-        wire.response(json.dumps(whole))
+        wire.read_response(json.dumps(whole))
 
 
 def test_a_response_of_this_process_survives_the_wire():
@@ -244,7 +244,7 @@ def test_a_response_of_this_process_survives_the_wire():
         finish_reason="length",
         cuts=("e1: did not fit",),
     )
-    assert wire.response(wire.reply_of(answer, "m")) == answer
+    assert wire.read_response(wire.reply_of(answer, "m")) == answer
 
 
 def refuse(status, said="", code="", headers=None):
@@ -369,14 +369,14 @@ USAGE = {"prompt_tokens": 9, "completion_tokens": 2}
     ],
 )
 def test_an_answer_stays_whatever_stands_for_its_usage(usage, reported):
-    reply = wire.response(raw_completion(usage=usage))
+    reply = wire.read_response(raw_completion(usage=usage))
     assert (reply.text, reply.usage.reported) == ("Paris", reported)
     assert reply.usage == (Usage(prompt=9, completion=2) if reported else reply.usage)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"high"', "-5", "true", "[1]", "{}"])
 def test_an_answer_stays_beside_a_confidence_that_is_none(value):
-    reply = wire.response(raw_completion(f'{{"content": "Paris", "confidence": {value}}}'))
+    reply = wire.read_response(raw_completion(f'{{"content": "Paris", "confidence": {value}}}'))
     assert (reply.text, reply.confidence) == ("Paris", None)
 
 
@@ -395,7 +395,7 @@ def test_an_answer_stays_beside_a_confidence_that_is_none(value):
 )
 def test_an_answer_stays_beside_log_probabilities_that_are_none(value):
     raw = f'{{"choices": [{{"message": {{"content": "Paris"}}, "logprobs": {value}}}]}}'
-    reply = wire.response(raw)
+    reply = wire.read_response(raw)
     assert (reply.text, reply.logprobs) == ("Paris", ())
 
 
@@ -403,7 +403,7 @@ def test_an_answer_stays_beside_log_probabilities_that_are_none(value):
 @pytest.mark.parametrize("finish", ["stop", None])
 def test_an_answer_that_the_server_put_among_the_thoughts_names_its_option(content, finish):
     with pytest.raises(ItemError) as caught:
-        wire.response(completion(content, finish, reasoning_content="so it is Paris"))
+        wire.read_response(completion(content, finish, reasoning_content="so it is Paris"))
     assert "--reasoning-parser" in caught.value.cure
     assert "--fresh" in caught.value.cure
 
@@ -424,7 +424,7 @@ def test_an_answer_that_the_server_put_among_the_thoughts_names_its_option(conte
 )
 def test_a_hostile_reply_is_a_malformed_reply(raw):
     with pytest.raises(Fault) as caught:
-        wire.response(raw)
+        wire.read_response(raw)
     assert caught.value.kind == "broken"
     str(caught.value).encode()  # it goes into files
 
@@ -457,7 +457,7 @@ STREAM = (
     ],
 )
 def test_an_event_stream_is_a_reply(raw):
-    reply = wire.response(wire.joined(raw))
+    reply = wire.read_response(wire.join_stream(raw))
     assert (reply.text, reply.reasoning, reply.finish_reason) == ("y\u2028es", "because", "stop")
     assert reply.usage == Usage(prompt=9, completion=2)
 
@@ -467,9 +467,9 @@ def test_log_probabilities_and_refusals_come_in_a_stream_too():
     first, second = delta(content="a"), delta("stop", content="a")
     for chunk in (first, second):
         chunk["choices"][0]["logprobs"] = {"content": [entry]}
-    assert len(wire.response(wire.joined(events(first, second))).logprobs) == 2
-    refused = wire.response(
-        wire.joined(events(delta(refusal="I "), delta("stop", refusal="won't")))
+    assert len(wire.read_response(wire.join_stream(events(first, second))).logprobs) == 2
+    refused = wire.read_response(
+        wire.join_stream(events(delta(refusal="I "), delta("stop", refusal="won't")))
     )
     assert refused.text == "I won't"
 
@@ -489,7 +489,7 @@ def test_log_probabilities_and_refusals_come_in_a_stream_too():
 )
 def test_a_stream_that_ends_before_its_reply_is_broken(raw):
     with pytest.raises(Fault) as caught:
-        wire.response(wire.joined(raw))
+        wire.read_response(wire.join_stream(raw))
     assert (caught.value.kind, caught.value.paid) == ("broken", True)
 
 
@@ -541,7 +541,10 @@ def test_whatever_comes_is_a_reply_that_can_be_kept_or_one_of_our_errors(message
         {"choices": [{"message": {"content": "Paris"} | message, **rest}], "usage": usage}
     )
     with contextlib.suppress(Fault, ItemError):
-        found = wire.response(raw)
+        found = wire.read_response(raw)
         assert not unstorable(found)
-        assert wire.response(wire.reply_of(found, "m")).text == found.text or not found.text.strip()
+        assert (
+            wire.read_response(wire.reply_of(found, "m")).text == found.text
+            or not found.text.strip()
+        )
     json.dumps(wire.error_message(raw)).encode()

@@ -26,7 +26,7 @@ from demur.core.store import Problems, digest, read_json, read_records, write_js
 from demur.corpora.near_duplicates import image_hash
 from demur.curation.build import curate
 from demur.release import FunnelStep, Release, documents_of, freeze
-from demur.release.card import card, safe
+from demur.release.card import escape_markdown, render_card
 from demur.release.diff import difference
 from demur.release.push import push
 
@@ -580,7 +580,7 @@ def test_a_card_shows_hostile_text_as_text(release):
     manifest["topics"][0]["by"] = HOSTILE
     manifest["topics"][0]["rows"][0]["topic"] = HOSTILE
     steps = [FunnelStep(stage=HOSTILE, entered=1, kept=0, dropped={HOSTILE: 1})]
-    text = card(
+    text = render_card(
         release,
         manifest,
         samples,
@@ -612,8 +612,8 @@ def test_a_card_shows_hostile_text_as_text(release):
 
 
 def test_what_is_harmless_stays_readable():
-    assert safe("image->image (CC-BY-SA), 5 * 4") == "image->image (CC-BY-SA), 5 * 4"
-    assert safe("a\\|b") == "a\\\\\\|b"
+    assert escape_markdown("image->image (CC-BY-SA), 5 * 4") == "image->image (CC-BY-SA), 5 * 4"
+    assert escape_markdown("a\\|b") == "a\\\\\\|b"
 
 
 def test_verbs_show_hostile_text_and_never_obey_it(release, tmp_path, capsys):

@@ -15,9 +15,9 @@ from demur.core.errors import ReleaseError, UsageError
 from demur.core.records import Evidence, Role
 from demur.core.store import read_json, write_json
 from demur.curation.build import curate
-from demur.release import FunnelStep, Release, counts, documents_of, freeze
-from demur.release.card import card, citation
-from demur.release.croissant import croissant
+from demur.release import FunnelStep, Release, count_all, documents_of, freeze
+from demur.release.card import render_card, render_citation
+from demur.release.croissant import croissant_metadata
 from demur.release.push import push
 
 
@@ -263,16 +263,16 @@ def test_the_card_is_a_function_of_what_it_describes(release):
     opened = Release.open(release)
     samples = list(opened.samples())
     documents = documents_of(samples)
-    assert counts(samples, documents) == opened.manifest["counts"]
+    assert count_all(samples, documents) == opened.manifest["counts"]
     steps = [FunnelStep.model_validate(s) for s in opened.funnel]
-    text = card(
+    text = render_card(
         release, opened.manifest, samples, documents, steps, list(opened.drops()), opened.recall
     )
     assert text == (release / "README.md").read_text()
     assert "## Topics before and after" in text
-    assert citation(opened.manifest) == (release / "CITATION.cff").read_text()
+    assert render_citation(opened.manifest) == (release / "CITATION.cff").read_text()
     assert (
-        croissant(opened.manifest, opened.manifest["files"])["conformsTo"]
+        croissant_metadata(opened.manifest, opened.manifest["files"])["conformsTo"]
         == "http://mlcommons.org/croissant/1.0"
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from demur.core.records import Measure, Outcome, Row, Scenario, Status
-from demur.curation.topics import drift
+from demur.curation.topics import compare_topics
 from demur.reports import cells, compare, compare_tables, html, paper_figures, paper_tables
 from demur.reports.behaviour import behaviour_table, risk_panels, risk_table
 from demur.reports.data import ReportData, Run
@@ -479,8 +479,8 @@ def test_figures_4_and_5_from_what_the_release_states(data: ReportData) -> None:
         ["capital"] * 40 + ["currency"] * 30 + ["export_commodity"] * 20 + ["longest_border"] * 10
     )
     kept = [topic != "capital" or i % 4 == 0 for i, topic in enumerate(pool)]
-    found = [drift(["1: a, b"] * 60 + ["2: c, d"] * 40, kept, by="kmeans(k=2)", draws=50)]
-    found.append(drift(pool, kept, by="source", draws=50))
+    found = [compare_topics(["1: a, b"] * 60 + ["2: c, d"] * 40, kept, by="kmeans(k=2)", draws=50)]
+    found.append(compare_topics(pool, kept, by="source", draws=50))
     manifest["topics"] = [one.model_dump(mode="json") for one in found]
     rates = {"accuracy": 0.2, "deflection": 0.1, "hallucination": 0.7}
     manifest["gate_rounds"] = [

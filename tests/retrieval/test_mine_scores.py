@@ -99,7 +99,7 @@ def test_limits_hold_for_dense_scores_in_the_order_of_the_search(
 
 def test_limits_without_vectors_of_passages_are_refused_before_anything_is_asked(pool, tmp_path):
     words_only = StubEncoder(dims={"joint": 16, "look": 8})
-    build_index(pool.whole.documents(), words_only, tmp_path / "index", image_root=pool.root)
+    build_index(pool.full_pool.documents(), words_only, tmp_path / "index", image_root=pool.root)
     searcher = Searcher(tmp_path / "index", words_only)
     assert "lexical" in searcher.modes
     plan = MiningOptions(modes=("lexical",), max_score=0.6)

@@ -13,7 +13,7 @@ from demur.curation.from_docs.make import from_docs
 from demur.curation.from_docs.questions import read_questions
 from demur.evaluation.asks import write_asks
 from demur.evaluation.questions import Questions
-from demur.judge.model import _question
+from demur.judge.model import _question_text
 from demur.release import Release
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.contexts import context, recipe
@@ -74,7 +74,7 @@ def test_from_a_log_to_a_model(release, tmp_path):
     written = [json.loads(line) for line in (tmp_path / "asks.jsonl").read_text().splitlines()]
     assert [row["turns"] for row in written if row["turns"]] == [BEFORE]
     assert (
-        _question(one)
+        _question_text(one)
         == "user: Is there a Team plan?\nassistant: Yes, there is.\nuser: What does it cost a month?"
     )
 

@@ -343,7 +343,7 @@ def test_what_a_killed_pool_left_is_gone_after_the_next(tmp_path):
 
 def test_a_mean_of_nothing_is_none():
     from demur.cli.pool import _mean
-    from demur.curation.pool.counts import mean
+    from demur.curation.pool.counts import rounded_mean
 
-    assert (mean(0, 0), mean(0, 2), mean(5, 2)) == (None, 0.0, 2.5)
-    assert (_mean(mean(0, 0)), _mean(mean(0, 2))) == ("-", "0.0")
+    assert (rounded_mean(0, 0), rounded_mean(0, 2), rounded_mean(5, 2)) == (None, 0.0, 2.5)
+    assert (_mean(rounded_mean(0, 0)), _mean(rounded_mean(0, 2))) == ("-", "0.0")

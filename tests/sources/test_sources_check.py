@@ -16,7 +16,7 @@ from demur.core.errors import UsageError
 from demur.core.plugins import find, names
 from demur.core.store import Problems
 from demur.curation.sources import open_source, source_named
-from demur.curation.sources.cards import Pin, card_of, mismatches, rows_in
+from demur.curation.sources.cards import Pin, card_of, find_mismatches, rows_in
 from demur.curation.sources.check import check
 
 
@@ -270,12 +270,12 @@ def test_pins_name_expected_and_actual(tmp_path):
         Pin(file="no", rows=1),
     )
     size = (tmp_path / file).stat().st_size
-    found = mismatches(tmp_path, wrong)
+    found = find_mismatches(tmp_path, wrong)
     assert found[0] == f"{file}: expected rows 3, found 2"
     assert found[1].startswith(f"{file}: expected sha256 {'0' * 64}, found ")
     assert found[2] == f"{file}: expected size_bytes 1, found {size}"
     assert len(found) == 3
-    assert mismatches(tmp_path, (Pin(file=file, rows=2, size_bytes=size),)) == []
+    assert find_mismatches(tmp_path, (Pin(file=file, rows=2, size_bytes=size),)) == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.corpora.lineage import document_of, page_of
 from demur.curation.sources import DEFECT, open_source
-from demur.curation.sources.native import unquoted
+from demur.curation.sources.native import remove_quotes
 
 
 def read(name, folder, **options):
@@ -299,7 +299,7 @@ def test_webqa_literal_quotes_go_and_titles_stay(tmp_path):
     assert samples[mini.GUID].answers.rule == "webqa:YesNo"
     assert samples[mini.GUID].native["Q"] == '"Are both towers round?"'
     assert samples[mini.TEXT_GUID].question == 'Who wrote "The Sample"?'
-    assert unquoted('"A" or "B"') == '"A" or "B"'
+    assert remove_quotes('"A" or "B"') == '"A" or "B"'
 
 
 def test_webqa_negatives_of_both_kinds_and_content_ids(tmp_path):

@@ -53,7 +53,7 @@ class Finder:
 
     def hits(self, query: str, k: int = DEEP) -> list[Hit]:
         """The first k passages for a text, best first."""
-        found = self._engine.search([query], min(k, len(self._rows)))
+        ranked = self._engine.search([query], min(k, len(self._rows)))
         return [
             Hit(
                 document=self._rows[row],
@@ -62,21 +62,23 @@ class Finder:
                 index_id=self.index_id,
                 mode="lexical",
             )
-            for rank, (row, score) in enumerate(zip(found.rows[0], found.scores[0], strict=True), 1)
+            for rank, (row, score) in enumerate(
+                zip(ranked.rows[0], ranked.scores[0], strict=True), 1
+            )
             if row >= 0
         ]
 
     def proposals(self, question: Question, spec: AnswerSpec, most: int = 3) -> list[Proposal]:
         """Passages that may answer it, likeliest first: those that hold the answer, or else the best by its words."""
-        by_words = [self.documents[hit.document] for hit in self.hits(question.asked)]
+        by_words = [self.documents[hit.document] for hit in self.hits(question.question_with_turns)]
         if not question.answers:
             return [Proposal(d, False) for d in by_words[:most]]
-        with_answer = self.hits(f"{question.asked} {' '.join(question.answers)}")
+        with_answer = self.hits(f"{question.question_with_turns} {' '.join(question.answers)}")
         likely = {
             d.id: d for d in (*(self.documents[hit.document] for hit in with_answer), *by_words)
         }
-        may, about = Prefilter(spec), _content(question)
-        found = []
+        may, about = Prefilter(spec), _content_words(question)
+        answering = []
         for document in likely.values():
             text = f"{document.title}\n{document.text or ''}"
             if (
@@ -84,13 +86,13 @@ class Finder:
                 and about & {w.norm for w in words(text)}
                 and holds(spec, text, question.text)
             ):
-                found.append(Proposal(document, True, _answers(spec, text)))
-                if len(found) == most:
+                answering.append(Proposal(document, True, _answers_as_written(spec, text)))
+                if len(answering) == most:
                     break
-        return found or [Proposal(d, False) for d in list(likely.values())[:most]]
+        return answering or [Proposal(d, False) for d in list(likely.values())[:most]]
 
 
-def _answers(spec: AnswerSpec, text: str) -> tuple[str, ...]:
+def _answers_as_written(spec: AnswerSpec, text: str) -> tuple[str, ...]:
     """The accepted answers in a passage, in its own words; not those that it writes in uncommon characters."""
     places = [
         text_of
@@ -102,10 +104,10 @@ def _answers(spec: AnswerSpec, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(places))
 
 
-def _content(question: Question) -> frozenset[str]:
+def _content_words(question: Question) -> frozenset[str]:
     """Words of the question, without those of its answers."""
-    answered = {w.norm for a in question.answers for w in words(a)}
-    asked = [w.norm for w in words(question.text)]
-    return frozenset(w for w in asked if len(w) >= _SHORTEST and w not in answered) or frozenset(
-        asked
-    )
+    answer_words = {w.norm for a in question.answers for w in words(a)}
+    question_words = [w.norm for w in words(question.text)]
+    return frozenset(
+        w for w in question_words if len(w) >= _SHORTEST and w not in answer_words
+    ) or frozenset(question_words)

@@ -129,41 +129,41 @@ def from_docs(
     with locked(out / "work" / "lock", "making a release there"):
         problems = Problems()
         steps.stage("read documents and questions")
-        asked = read_questions(questions, problems)
-        whole = _documents(
+        questions_read = read_questions(questions, problems)
+        whole_documents = _read_documents(
             docs, [questions, *out.rglob("*")], licence, problems
         )  # OUT may lie below DOCS
         problems.settle(skip_bad=skip_bad)
-        passages = list(_passages(whole, chunk))
-        by_document = _by_document(passages)
-        _unknown_gold(asked.asked, by_document, docs).settle(skip_bad=skip_bad)
+        passages = list(_cut_passages(whole_documents, chunk))
+        by_document = _index_passages(passages)
+        _unknown_gold(questions_read.distinct, by_document, docs).settle(skip_bad=skip_bad)
         steps.stage("search passages that answer")
         finder = Finder(passages, out / "work" / "bm25")
         proposals = {
-            q.id: finder.proposals(q, _spec(q), candidates)
-            for q in asked.asked
+            q.id: finder.proposals(q, _answer_spec(q), candidates)
+            for q in questions_read.distinct
             if not q.gold and q.answerable is not False
         }
         review = out / "review"
-        pairs = [(q, p) for q in asked.asked for p in proposals.get(q.id, ())]
+        pairs = [(q, p) for q in questions_read.distinct for p in proposals.get(q.id, ())]
         proposed = write_review(review, pairs)
         labels = read_review(review)
         outcomes: dict[str, _Outcome | None] = {}
-        for question in asked.asked:
-            own = _own_gold(question, by_document)
-            if question.gold and not own:
+        for question in questions_read.distinct:
+            own_gold = _own_gold(question, by_document)
+            if question.gold and not own_gold:
                 outcomes[question.id] = _Outcome(None, "its gold is not among the documents")
                 continue
-            outcomes[question.id] = _decide(
-                question, own, proposals.get(question.id, []), labels, accept_found
+            outcomes[question.id] = _decide_outcome(
+                question, own_gold, proposals.get(question.id, []), labels, accept_found
             )
-        waiting = tuple(id for id, one in outcomes.items() if one is None)
+        waiting = tuple(id for id, outcome in outcomes.items() if outcome is None)
         drops = [
             Drop(sample=i, stage=STAGE, reason=s.why)
             for i, s in outcomes.items()
             if s is not None and s.why
         ]
-        texts = {question.id: question.text for question in asked.asked}
+        texts = {question.id: question.text for question in questions_read.distinct}
         left_out: dict[str, dict[str, str]] = {}
         for drop in drops:
             left_out.setdefault(drop.reason, {})[drop.sample] = texts[drop.sample]
@@ -173,18 +173,21 @@ def from_docs(
             waiting,
             review,
             out / "corpora",
-            len(whole),
+            len(whole_documents),
             len(passages),
             proposed,
             left_out,
-            dict(Counter(_kind_of(s) for s in samples)),
+            dict(Counter(_answer_kind(s) for s in samples)),
         )
         if waiting:
             return result
         if not samples:
-            why = "; ".join(f"{reason} ({len(those)})" for reason, those in result.drops.items())
+            why = "; ".join(
+                f"{reason} ({len(questions_dropped)})"
+                for reason, questions_dropped in result.drops.items()
+            )
             raise UsageError(
-                f"all {len(asked.asked)} questions are dropped: {why}",
+                f"all {len(questions_read.distinct)} questions are dropped: {why}",
                 item=str(questions),
                 cure="give answers that the documents hold, or say yes to some passages",
             )
@@ -192,26 +195,26 @@ def from_docs(
         reviewed = sum(
             s.reviewed for s in outcomes.values() if s is not None and s.sample is not None
         )
-        read = partial(read_image, root=docs if docs.is_dir() else docs.parent)
+        open_image = partial(read_image, root=docs if docs.is_dir() else docs.parent)
         complete = [_with_distractors(s, finder, distractors) for s in samples]
-        release = _frozen(
+        release = _freeze_release(
             out / "release",
             name,
             version,
             complete,
             drops,
-            len(asked.asked) + asked.repeated,
-            asked.repeated,
+            len(questions_read.distinct) + questions_read.repeated,
+            questions_read.repeated,
             reviewed,
             docs,
-            read,
+            open_image,
         )
         export(
             out / "corpora",
             lambda: passages,
             list(release.samples()),
-            read_image=read,
-            about=f"{docs.name}, {len(passages):,} passages of {len(whole):,} documents",
+            read_image=open_image,
+            about=f"{docs.name}, {len(passages):,} passages of {len(whole_documents):,} documents",
             release={"name": release.name, "version": release.version, "sha256": release.sha256},
         )
         return result._replace(release=release)
@@ -220,28 +223,28 @@ def from_docs(
 # --- documents -----------------------------------------------------------------------------------
 
 
-def _documents(
+def _read_documents(
     docs: Path, without: Sequence[Path], licence: str, problems: Problems
 ) -> list[Document]:
     if docs.exists():
-        read = docs_reader.documents(docs, problems, licence=licence, without=without)
+        documents = docs_reader.documents(docs, problems, licence=licence, without=without)
     else:
-        read = read_corpus(str(docs), problems)
-    found: dict[str, Document] = {}
-    for document in read:
-        if document.id in found:
+        documents = read_corpus(str(docs), problems)
+    document_of_id: dict[str, Document] = {}
+    for document in documents:
+        if document.id in document_of_id:
             problems.add(document.id, "two documents have this id")
-        found[document.id] = document
-    if not found and not len(problems):
+        document_of_id[document.id] = document
+    if not document_of_id and not len(problems):
         raise UsageError(
             "there is no document",
             item=str(docs),
             cure="give a folder of Markdown, text, HTML, PDF or JSONL",
         )
-    return list(found.values())
+    return list(document_of_id.values())
 
 
-def _passages(documents: Sequence[Document], chunk: str) -> list[Document]:
+def _cut_passages(documents: Sequence[Document], chunk: str) -> list[Document]:
     if chunk == "none":
         return list(documents)
     chunker: Chunker = open_chunker(CUT if chunk == "auto" else chunk)
@@ -252,19 +255,19 @@ def _passages(documents: Sequence[Document], chunk: str) -> list[Document]:
     return passages
 
 
-def _by_document(passages: Sequence[Document]) -> Mapping[str, list[Document]]:
+def _index_passages(passages: Sequence[Document]) -> Mapping[str, list[Document]]:
     """Id of a passage, document or page -> its passages."""
-    found: dict[str, list[Document]] = {}
+    passages_of_id: dict[str, list[Document]] = {}
     for passage in passages:
         for id in dict.fromkeys((passage.id, document_of(passage), page_of(passage))):
-            found.setdefault(id, []).append(passage)
-    return found
+            passages_of_id.setdefault(id, []).append(passage)
+    return passages_of_id
 
 
 # --- one question --------------------------------------------------------------------------------
 
 
-def _spec(question: Question) -> AnswerSpec:
+def _answer_spec(question: Question) -> AnswerSpec:
     if question.answerable is False:
         return AnswerSpec(kind="none")
     if not question.answers:
@@ -273,55 +276,61 @@ def _spec(question: Question) -> AnswerSpec:
 
 
 def _unknown_gold(
-    asked: Sequence[Question], known: Mapping[str, list[Document]], docs: Path
+    questions: Sequence[Question], passages_of_id: Mapping[str, list[Document]], docs: Path
 ) -> Problems:
     """A problem for each gold id that is not among the documents."""
-    found = Problems()
-    like = f"write ids as the documents have them, such as {next(iter(known), '')!r}"
-    for question in asked:
+    problems = Problems()
+    like = f"write ids as the documents have them, such as {next(iter(passages_of_id), '')!r}"
+    for question in questions:
         for id in question.gold:
-            if id not in known:
-                found.add(
+            if id not in passages_of_id:
+                problems.add(
                     question.place, f"gold {id!r} is not among the documents of {docs}; {like}"
                 )
-    return found
+    return problems
 
 
-def _own_gold(question: Question, known: Mapping[str, list[Document]]) -> list[Document]:
+def _own_gold(question: Question, passages_of_id: Mapping[str, list[Document]]) -> list[Document]:
     """The passages that a question's own row names; of a document that was cut, those with the answer, or all."""
-    found: dict[str, Document] = {}
-    spec = _spec(question)
+    own_passages: dict[str, Document] = {}
+    spec = _answer_spec(question)
     for id in question.gold:
-        parts = known.get(id, [])
-        states = [d for d in parts if holds(spec, f"{d.title}\n{d.text or ''}", question.text)]
-        found |= {d.id: d for d in states or parts}
-    return list(found.values())
+        parts = passages_of_id.get(id, [])
+        with_answer = [d for d in parts if holds(spec, f"{d.title}\n{d.text or ''}", question.text)]
+        own_passages |= {d.id: d for d in with_answer or parts}
+    return list(own_passages.values())
 
 
-def _decide(
+def _decide_outcome(
     question: Question,
-    own: Sequence[Document],
+    own_gold: Sequence[Document],
     proposals: Sequence[Proposal],
     labels: Mapping[str, str],
     accept_found: bool,
 ) -> _Outcome | None:
     """The outcome of a question; None while it waits for review."""
-    spec = _spec(question)
-    if question.answerable is False or own:
-        return _fit(question, spec, own, reviewed=True)
-    said = [labels.get(key_of(question, p.document), "") for p in proposals]
-    if gold := [p.document for p, label in zip(proposals, said, strict=True) if label == YES]:
-        return _fit(question, spec, gold, reviewed=True)
-    if all(said):  # none of them answers it, or nothing was found
+    spec = _answer_spec(question)
+    if question.answerable is False or own_gold:
+        return _accept_if_fit(question, spec, own_gold, reviewed=True)
+    proposal_labels = [labels.get(key_of(question, p.document), "") for p in proposals]
+    if gold := [
+        p.document for p, label in zip(proposals, proposal_labels, strict=True) if label == YES
+    ]:
+        return _accept_if_fit(question, spec, gold, reviewed=True)
+    if all(proposal_labels):  # none of them answers it, or nothing was found
         if question.answers:
             return _Outcome(None, "no passage answers it")
-        if question.answerable is None and said:
-            return _fit(question, AnswerSpec(kind="none"), (), reviewed=True)
+        if question.answerable is None and proposal_labels:
+            return _accept_if_fit(question, AnswerSpec(kind="none"), (), reviewed=True)
         return _Outcome(None, "no passage was found")
     if not accept_found:
         return None
     states = next(
-        (p.document for p, label in zip(proposals, said, strict=True) if p.states and not label),
+        (
+            p.document
+            for p, label in zip(proposals, proposal_labels, strict=True)
+            if p.states and not label
+        ),
         None,
     )
     if states is None:
@@ -331,10 +340,10 @@ def _decide(
             if question.answers
             else "no passage was confirmed as its gold",
         )
-    return _fit(question, spec, [states], reviewed=False)
+    return _accept_if_fit(question, spec, [states], reviewed=False)
 
 
-def _fit(
+def _accept_if_fit(
     question: Question, spec: AnswerSpec, gold: Sequence[Document], *, reviewed: bool
 ) -> _Outcome:
     sample = Sample(
@@ -356,7 +365,7 @@ def _fit(
     return _Outcome(None, why) if why else _Outcome(sample, reviewed=reviewed)
 
 
-def _kind_of(sample: Sample) -> str:
+def _answer_kind(sample: Sample) -> str:
     return {"none": "unanswerable", "unknown": "gold alone"}.get(sample.answers.kind, "answered")
 
 
@@ -372,7 +381,7 @@ def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
     return sample.model_copy(update={"negatives": mined.negatives})
 
 
-def _frozen(
+def _freeze_release(
     out: Path,
     name: str,
     version: str,

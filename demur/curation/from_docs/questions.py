@@ -18,7 +18,7 @@ from demur.core.store import Problems, digest, read_text
 from demur.core.text import list_written
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
-from demur.curation.sources.native import truth
+from demur.curation.sources.native import read_truth
 from demur.judge.base import COLUMNS
 
 USUAL = {
@@ -56,7 +56,7 @@ class Question(NamedTuple):
     """The messages before it."""
 
     @property
-    def asked(self) -> str:
+    def question_with_turns(self) -> str:
         """The question, with the messages before it."""
         return asked_in(self.turns, self.text)
 
@@ -64,7 +64,7 @@ class Question(NamedTuple):
 class Questions(NamedTuple):
     """The questions of a file."""
 
-    asked: list[Question]
+    distinct: list[Question]
     repeated: int
     """Rows that repeat an earlier question."""
 
@@ -84,56 +84,60 @@ def read_questions(path: Path, problems: Problems) -> Questions:
         raise UsageError(
             "there is no such file of questions", item=str(path), cure="check the path"
         )
-    found: dict[str, Question] = {}
+    question_of_key: dict[str, Question] = {}
     ids: set[str] = set()
     repeated = 0
-    for question in _read(path, problems):
-        key = normalise(question.asked) or question.asked
-        if key in found:
+    for question in _read_rows(path, problems):
+        key = normalise(question.question_with_turns) or question.question_with_turns
+        if key in question_of_key:
             repeated += 1
         elif question.id in ids:
             problems.add(
                 f"{question.place} ({question.id})", "this id stands in an earlier row too"
             )
         else:
-            found[key] = question
+            question_of_key[key] = question
             ids.add(question.id)
-    if not found and not len(problems):
+    if not question_of_key and not len(problems):
         raise DataError(
             "the file holds no question", item=str(path), cure="write one question per line"
         )
-    return Questions(list(found.values()), repeated)
+    return Questions(list(question_of_key.values()), repeated)
 
 
-def _read(path: Path, problems: Problems) -> Iterator[Question]:
+def _read_rows(path: Path, problems: Problems) -> Iterator[Question]:
     ending = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if ending not in ("jsonl", "json", "csv", "tsv", "parquet"):
         for number, line in enumerate(read_text(path).splitlines(), 1):
             if text := line.strip().lstrip("\ufeff"):
                 yield Question(_id_of(text), text, place=f"{path.name}:{number}")
         return
-    seen = None
-    for place, _, given in table_rows(path, problems):
-        row = {str(name).lower(): value for name, value in given.items()}
-        seen = seen or row
+    first_row = None
+    for place, _, cells in table_rows(path, problems):
+        row = {str(name).lower(): value for name, value in cells.items()}
+        first_row = first_row or row
         try:
-            question = _question(row, place)
+            question = _question_of_row(row, place)
         except (DataError, ValueError) as error:
             problems.add(place, str(error))
             continue
         if question is not None:
             yield question
-    if seen is not None and not any(name in seen for name in (*USUAL["question"], *USUAL["turns"])):
+    if first_row is not None and not any(
+        name in first_row for name in (*USUAL["question"], *USUAL["turns"])
+    ):
         raise UsageError(
-            f"no column holds a question; there are {', '.join(map(str, seen)) or 'none'}",
+            f"no column holds a question; there are {', '.join(map(str, first_row)) or 'none'}",
             item=str(path),
             cure=f"call one of them {', '.join(USUAL['question'])}",
         )
 
 
-def _question(row: Mapping[str, Any], place: str) -> Question | None:
+def _question_of_row(row: Mapping[str, Any], place: str) -> Question | None:
     """The question of a row; None if it has none."""
-    cells = {what: next((row[n] for n in names if n in row), None) for what, names in USUAL.items()}
+    cells = {
+        field: next((row[n] for n in names if n in row), None) for field, names in USUAL.items()
+    }
     turns, text = turns_of(cells["turns"]), cells["question"]
     if (
         turns
@@ -145,10 +149,13 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
         return None
     if not isinstance(text, str):
         raise ValueError(f"the question is {type(text).__name__}, not text")
-    answerable = truth(cells["answerable"], "answerable")
-    if answerable is None and (no := truth(cells["unanswerable"], "unanswerable")) is not None:
+    answerable = read_truth(cells["answerable"], "answerable")
+    if answerable is None and (no := read_truth(cells["unanswerable"], "unanswerable")) is not None:
         answerable = not no
-    answers, gold = _texts(cells["answers"], "answers"), _texts(cells["gold"], "gold")
+    answers, gold = (
+        _texts_of_cell(cells["answers"], "answers"),
+        _texts_of_cell(cells["gold"], "gold"),
+    )
     if answerable is False and gold:
         raise ValueError(f"it is unanswerable, but {gold[0]} is its gold: remove one of them")
     return Question(
@@ -163,7 +170,7 @@ def _question(row: Mapping[str, Any], place: str) -> Question | None:
     )
 
 
-def _texts(cell: Any, name: str) -> tuple[str, ...]:
+def _texts_of_cell(cell: Any, name: str) -> tuple[str, ...]:
     """The texts of a cell: a list, a text with `SEPARATOR` between them, or objects with a text or an id."""
     cell = list_written(cell)
     cells = cell.split(SEPARATOR) if isinstance(cell, str) else listed(cell)

@@ -31,7 +31,9 @@ A passage in which the answer's words stand for another reason is a no.
 
 def key_of(question: Question, document: Document) -> str:
     """The id of a question with a passage."""
-    return digest([question.asked, list(question.answers), document.title, document.text], 16)
+    return digest(
+        [question.question_with_turns, list(question.answers), document.title, document.text], 16
+    )
 
 
 def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -> int:
@@ -42,13 +44,13 @@ def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -
         items[key] = Item(
             id=key,
             shown=(
-                ("Question", question.asked),
+                ("Question", question.question_with_turns),
                 ("Answer", " | ".join(question.answers) or "(not written down)"),
                 (PASSAGE, f"{document.title}\n\n{document.text}"),
                 ("From", document.id),
             ),
             marks=tuple((PASSAGE, answer) for answer in answers),
-            group=digest([question.asked, list(question.answers)], 16),
+            group=digest([question.question_with_turns, list(question.answers)], 16),
             about={"states": YES if states else NO},
         )
     if items:

@@ -43,13 +43,13 @@ def gates_for(
         kind: modality of the distractor (stage DISTRACTOR), else None.
     """
     names = frozenset(g.name for g in gates if stage in g.stages)
-    shown = ""
+    distractor = ""
     if kind is not None:
-        sample, shown = (
+        sample, distractor = (
             sample.model_copy(update={"negatives": (_STAND_INS[kind],)}),
             _STAND_INS[kind].id,
         )
-    return names.difference(skips(sample, stage, shown)) if names else names
+    return names.difference(skips(sample, stage, distractor)) if names else names
 
 
 class _Kind(NamedTuple):
@@ -71,15 +71,15 @@ def all_can_be_asked(
     Raises:
         UsageError: a stage has no gate for some samples; names all such kinds, and the cure.
     """
-    found: dict[_Kind, bool] = {}
+    is_askable: dict[_Kind, bool] = {}
     counted: Counter[_Kind] = Counter()
     hows = retrieval_by_source(recipe, pool)
     for sample in pool.samples:
-        for kind in _kinds(sample, hows[sample.source]):
+        for kind in _question_kinds(sample, hows[sample.source]):
             counted[kind] += 1
-            if not found.get(kind):
-                found[kind] = bool(gates_for(sample, kind.stage, kind.alone, gates, skips))
-    lacking = [kind for kind, able in found.items() if not able]
+            if not is_askable.get(kind):
+                is_askable[kind] = bool(gates_for(sample, kind.stage, kind.alone, gates, skips))
+    lacking = [kind for kind, askable in is_askable.items() if not askable]
     if not lacking:
         return
     problems, cures = [], set()
@@ -98,14 +98,14 @@ def all_can_be_asked(
     )
 
 
-def _kinds(sample: Sample, how: MiningOptions) -> Iterator[_Kind]:
+def _question_kinds(sample: Sample, options: MiningOptions) -> Iterator[_Kind]:
     """The kinds of question that the stages ask about a sample."""
     query = "questions about images" if sample.images else "questions of text alone"
     yield _Kind(Stage.PARAMETRIC, sample.source, query, "")
     gold = " and ".join(sorted({e.modality.value for e in sample.gold}))
     yield _Kind(Stage.SOLVABLE, sample.source, query, f"gold evidence: {gold}")
-    shown = {e.modality for e in sample.negatives} if how.adopts else set()
-    shown |= {Modality.TEXT} if how.text or how.lexical else set()
-    shown |= {Modality.IMAGE} if how.visual else set()
-    for alone in sorted(shown):
+    modalities = {e.modality for e in sample.negatives} if options.adopts else set()
+    modalities |= {Modality.TEXT} if options.text or options.lexical else set()
+    modalities |= {Modality.IMAGE} if options.visual else set()
+    for alone in sorted(modalities):
         yield _Kind(Stage.DISTRACTOR, sample.source, query, f"distractors: {alone.value}", alone)

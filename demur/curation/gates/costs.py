@@ -18,7 +18,7 @@ def algorithm1_calls(state: SampleState) -> Counter[tuple[str, Stage]]:
     calls: Counter[tuple[str, Stage]] = Counter()
     for stage in Stage:
         for distractor in state.distractors if stage is Stage.DISTRACTOR else ("",):
-            labels = state.of(stage, distractor).items()
+            labels = state.labels_of(stage, distractor).items()
             calls.update((gate, stage) for gate, label in labels if label is not Label.SKIPPED)
         if not state.passed(stage):
             break
@@ -27,7 +27,7 @@ def algorithm1_calls(state: SampleState) -> Counter[tuple[str, Stage]]:
 
 def replay(
     state: SampleState,
-    known: Mapping[GateQuery, Label],
+    known_labels: Mapping[GateQuery, Label],
     guess: Callable[[GateQuery], Label],
     *,
     as_asked: bool = False,
@@ -36,20 +36,20 @@ def replay(
 
     Args:
         state: of the sample; it is told the labels.
-        known: labels; where several gates may be asked, the best one whose label is known is asked.
+        known_labels: labels; where several gates may be asked, the best one whose label is known is asked.
         guess: gives the label of a query that is not known.
-        as_asked: of several known labels the first in ``known`` is told, not that of the best gate.
+        as_asked: of several known labels the first in ``known_labels`` is told, not that of the best gate.
     """
-    at = {query: place for place, query in enumerate(known)} if as_asked else {}
-    asked: list[GateQuery] = []
-    while wanted := state.wanted():
-        for query in wanted:
+    place_of_query = {query: place for place, query in enumerate(known_labels)} if as_asked else {}
+    queries: list[GateQuery] = []
+    while wanted_queries := state.wanted():
+        for query in wanted_queries:
             options = (query._replace(gate=gate) for gate in state.choices(query, within=math.inf))
             chosen = min(
-                (option for option in options if option in known),
-                key=lambda q: at.get(q, 0),
+                (option for option in options if option in known_labels),
+                key=lambda q: place_of_query.get(q, 0),
                 default=query,
             )
-            asked.append(chosen)
-            state.tell(chosen, known[chosen] if chosen in known else guess(chosen))
-    return asked
+            queries.append(chosen)
+            state.tell(chosen, known_labels[chosen] if chosen in known_labels else guess(chosen))
+    return queries

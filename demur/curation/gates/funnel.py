@@ -171,7 +171,7 @@ class SampleState:
         """
         if self.exhaustive:
             return [query.gate]
-        unasked = self._unasked(query.stage, query.distractor)
+        unasked = self._unasked_gates(query.stage, query.distractor)
         prices = sorted(self.order.price(g.name, g.cost, query.stage, self.group) for g in unasked)
         return [name for price, _, name in prices if price <= within * prices[0][0]]
 
@@ -183,27 +183,27 @@ class SampleState:
         """
         if self.exhaustive:
             return tuple(p for p in self.all_queries() if p not in self.labels)
-        if self.rules.parametric == "literal" and self._parametric() is False:
+        if self.rules.parametric == "literal" and self._passes_parametric() is False:
             # The literal rule is reported beside the default, whose count must be known too.
-            if unknown_without_evidence(self.of(Stage.PARAMETRIC)) is None:
-                return self._next(Stage.PARAMETRIC)
+            if unknown_without_evidence(self.labels_of(Stage.PARAMETRIC)) is None:
+                return self._next_queries(Stage.PARAMETRIC)
             return ()
         for stage, keep in (
-            (Stage.PARAMETRIC, self._parametric()),
-            (Stage.SOLVABLE, self._solvable()),
+            (Stage.PARAMETRIC, self._passes_parametric()),
+            (Stage.SOLVABLE, self._is_solvable()),
         ):
             if keep is False:
                 return ()
             if keep is None:
-                return self._next(stage)
+                return self._next_queries(stage)
         return self._wanted_distractors()
 
     def all_queries(self) -> Iterable[GateQuery]:
         """Every query about this sample."""
         for stage in Stage:
-            for shown in self.distractors if stage is Stage.DISTRACTOR else ("",):
+            for distractor in self.distractors if stage is Stage.DISTRACTOR else ("",):
                 for gate in self._of_stage[stage]:
-                    yield GateQuery(gate.name, stage, shown)
+                    yield GateQuery(gate.name, stage, distractor)
 
     def decision(self) -> Decision | None:
         """The decision; None while an answer that matters is missing."""
@@ -211,14 +211,14 @@ class SampleState:
         checks = (
             (
                 Stage.PARAMETRIC,
-                self._parametric(),
+                self._passes_parametric(),
                 "a gate answers it without evidence"
                 if rules.parametric == "not_correct"
                 else "not every gate's answer without evidence was judged wrong",
             ),
             (
                 Stage.SOLVABLE,
-                self._solvable(),
+                self._is_solvable(),
                 "no gate answers it with the gold evidence"
                 if rules.solvable == "any_correct"
                 else f"the {rules.solvable} rule calls it unsolvable",
@@ -226,13 +226,13 @@ class SampleState:
         )
         for stage, keep, why in checks:
             if keep is None:
-                if self._unasked(stage):
+                if self._unasked_gates(stage):
                     return None
-                if none_can_be_asked(self.of(stage)):
+                if none_can_be_asked(self.labels_of(stage)):
                     return Decision(
                         False, stage.value, f"no gate can be asked about it {HOW_ASKED[stage]}"
                     )
-                return self._held(stage)
+                return self._hold(stage)
             if not keep:
                 return Decision(False, stage.value, why)
         if len(self.distractors) < rules.k_min:
@@ -243,17 +243,17 @@ class SampleState:
                 "distractors",
                 f"gates can be asked about fewer than {rules.k_min} of its distractors",
             )
-        if self._possible() < rules.k_min:
+        if self._count_possible() < rules.k_min:
             return Decision(
                 False, "distractors", f"fewer than {rules.k_min} distractors leave it unanswerable"
             )
         considered = self.considered()
         verdicts = {d: self._misleads(d) for d in considered}
-        if any(v is None and self._unasked(Stage.DISTRACTOR, d) for d, v in verdicts.items()):
+        if any(v is None and self._unasked_gates(Stage.DISTRACTOR, d) for d, v in verdicts.items()):
             return None
         sure = [d for d, v in verdicts.items() if v is True]
         if len(sure) < rules.k_min:  # graded, the others might have been enough
-            return self._held(Stage.DISTRACTOR)
+            return self._hold(Stage.DISTRACTOR)
         lost = [(d, self._why_lost(d, v)) for d, v in verdicts.items() if v is not True]
         lost += [
             (d, f"{rules.k_enough} better ones stay already")
@@ -263,9 +263,11 @@ class SampleState:
 
     def passed(self, stage: Stage) -> bool:
         """Whether the sample is known to pass Stage I (``PARAMETRIC``) or the solvable check (any other stage)."""
-        return (self._parametric() if stage is Stage.PARAMETRIC else self._solvable()) is True
+        return (
+            self._passes_parametric() if stage is Stage.PARAMETRIC else self._is_solvable()
+        ) is True
 
-    def of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
+    def labels_of(self, stage: Stage, distractor: str = "") -> dict[str, Label | None]:
         """Each gate's label in a stage, in the order of the recipe; None where it was not asked."""
         return {
             g.name: self.labels.get(GateQuery(g.name, stage, distractor))
@@ -286,16 +288,16 @@ class SampleState:
 
     # --- the stages
 
-    def _parametric(self) -> bool | None:
-        return unknown_without_evidence(self.of(Stage.PARAMETRIC), self.rules.parametric)
+    def _passes_parametric(self) -> bool | None:
+        return unknown_without_evidence(self.labels_of(Stage.PARAMETRIC), self.rules.parametric)
 
-    def _solvable(self) -> bool | None:
-        return solvable_with_gold(self.of(Stage.SOLVABLE), self.rules.solvable)
+    def _is_solvable(self) -> bool | None:
+        return solvable_with_gold(self.labels_of(Stage.SOLVABLE), self.rules.solvable)
 
     def _misleads(self, distractor: str) -> bool | None:
-        return misleads(self.of(Stage.DISTRACTOR, distractor))
+        return misleads(self.labels_of(Stage.DISTRACTOR, distractor))
 
-    def _unasked(self, stage: Stage, distractor: str = "") -> list[GatingModel]:
+    def _unasked_gates(self, stage: Stage, distractor: str = "") -> list[GatingModel]:
         """Gates that have not been asked a question yet."""
         return [
             g
@@ -303,20 +305,20 @@ class SampleState:
             if GateQuery(g.name, stage, distractor) not in self.labels
         ]
 
-    def _next(self, stage: Stage, distractor: str = "") -> tuple[GateQuery, ...]:
+    def _next_queries(self, stage: Stage, distractor: str = "") -> tuple[GateQuery, ...]:
         """The best query to ask next about a question; none when every gate has been asked."""
         prices = [
             self.order.price(g.name, g.cost, stage, self.group)
-            for g in self._unasked(stage, distractor)
+            for g in self._unasked_gates(stage, distractor)
         ]
         return (GateQuery(min(prices)[-1], stage, distractor),) if prices else ()
 
-    def _held(self, stage: Stage) -> Decision:
+    def _hold(self, stage: Stage) -> Decision:
         return Decision(False, HELD, f"an answer is missing in stage {stage.value}")
 
     def _can_be_asked(self, distractor: str) -> bool:
         """Whether some gate can be asked about a distractor; a distractor that nobody can check never stays."""
-        return not none_can_be_asked(self.of(Stage.DISTRACTOR, distractor))
+        return not none_can_be_asked(self.labels_of(Stage.DISTRACTOR, distractor))
 
     def _why_lost(self, distractor: str, misleading: bool | None) -> str:
         if misleading is False:
@@ -325,7 +327,7 @@ class SampleState:
             return "an answer is missing"
         return f"no gate can be asked about it {HOW_ASKED[Stage.DISTRACTOR]}"
 
-    def _possible(self) -> int:
+    def _count_possible(self) -> int:
         """Number of distractors that may still stay: not known to help, and some gate can be asked about them."""
         return sum(
             self._misleads(d) is not False and self._can_be_asked(d) for d in self.distractors
@@ -333,14 +335,14 @@ class SampleState:
 
     def _wanted_distractors(self) -> tuple[GateQuery, ...]:
         """The queries that must be asked whatever the answers are; those likeliest to end the sample first."""
-        possible = self._possible()
+        possible = self._count_possible()
         if possible < self.rules.k_min:
             return ()
         considered = self.considered()
         undecided = [
             d
             for d in considered
-            if self._misleads(d) is None and self._unasked(Stage.DISTRACTOR, d)
+            if self._misleads(d) is None and self._unasked_gates(Stage.DISTRACTOR, d)
         ]
         sure = sum(self._misleads(d) is True for d in considered)
         if self.rules.k_enough is not None:
@@ -348,6 +350,6 @@ class SampleState:
         if sure < self.rules.k_min:
             # Until the sample is sure to stay, ask about as many as would end it if all were lost. A distractor that
             # few gates have failed with is likelier to help the next one.
-            undecided.sort(key=lambda d: -len(self._unasked(Stage.DISTRACTOR, d)))
+            undecided.sort(key=lambda d: -len(self._unasked_gates(Stage.DISTRACTOR, d)))
             undecided = undecided[: possible - self.rules.k_min + 1]
-        return tuple(p for d in undecided for p in self._next(Stage.DISTRACTOR, d))
+        return tuple(p for d in undecided for p in self._next_queries(Stage.DISTRACTOR, d))

@@ -23,18 +23,18 @@ class SuccessCounter:
 
     def __init__(self, *, learn: bool = True) -> None:
         self.learn = learn
-        self._asked: Counter[tuple[str, str, str]] = Counter()
+        self._answers: Counter[tuple[str, str, str]] = Counter()
         self._settled: Counter[tuple[str, str, str]] = Counter()
 
     def note(self, stage: str, group: str, gate: str, settled: bool) -> None:
         """Count one answer of a gate."""
-        self._asked[stage, group, gate] += 1
+        self._answers[stage, group, gate] += 1
         self._settled[stage, group, gate] += settled
 
     def price(self, gate: str, cost: float, stage: str, group: str) -> tuple[float, float, str]:
         """(expected cost per settled question, cost of an answer, name); the least is asked first."""
-        where = stage, group, gate
+        place = stage, group, gate
         share = (
-            (self._settled[where] + CREDIT) / (self._asked[where] + CREDIT) if self.learn else 1.0
+            (self._settled[place] + CREDIT) / (self._answers[place] + CREDIT) if self.learn else 1.0
         )
         return cost / share, cost, gate

@@ -52,16 +52,20 @@ def _any_correct(labels: Labels) -> bool | None:
     """True if some gate is CORRECT; False if gates were asked and all are known not to be; else None."""
     if Label.CORRECT in labels.values():
         return True
-    asked = [v for v in labels.values() if v is not Label.SKIPPED]
-    return False if asked and all(v in (Label.INCORRECT, Label.DEFLECTED) for v in asked) else None
+    asked_labels = [v for v in labels.values() if v is not Label.SKIPPED]
+    return (
+        False
+        if asked_labels and all(v in (Label.INCORRECT, Label.DEFLECTED) for v in asked_labels)
+        else None
+    )
 
 
 def _all_incorrect(labels: Labels) -> bool | None:
     """True if every gate that was asked is INCORRECT; False if one is not; else None."""
     if any(v in (Label.CORRECT, Label.DEFLECTED) for v in labels.values()):
         return False
-    asked = [v for v in labels.values() if v is not Label.SKIPPED]
-    return True if asked and all(v is Label.INCORRECT for v in asked) else None
+    asked_labels = [v for v in labels.values() if v is not Label.SKIPPED]
+    return True if asked_labels and all(v is Label.INCORRECT for v in asked_labels) else None
 
 
 def none_can_be_asked(labels: Labels) -> bool:
@@ -79,8 +83,8 @@ def unknown_without_evidence(labels: Labels, rule: Parametric = "not_correct") -
     """
     if rule == "literal":
         return _all_incorrect(labels)
-    known = _any_correct(labels)
-    return None if known is None else not known
+    is_known = _any_correct(labels)
+    return None if is_known is None else not is_known
 
 
 def solvable_with_gold(labels: Labels, rule: Solvable = "any_correct") -> bool | None:

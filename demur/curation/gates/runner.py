@@ -52,24 +52,26 @@ class GateAnswer(NamedTuple):
     """The calibrated chance, in [0, 1], that the label is right; None where nobody measured it."""
 
 
-def ask_of(sample: Sample, query: GateQuery, seed: int, how: str, prompts: Prompts) -> Ask:
+def ask_of(
+    sample: Sample, query: GateQuery, seed: int, condition_name: str, prompts: Prompts
+) -> Ask:
     """The question of a query.
 
     Raises:
         UsageError: the sample has no gold evidence to show.
     """
     if query.stage is Stage.DISTRACTOR:
-        made = single(sample, query.distractor, seed)
+        evidence_shown = single(sample, query.distractor, seed)
     else:
-        found = context(
+        stage_context = context(
             sample, scenario("parametric" if query.stage is Stage.PARAMETRIC else "oracle"), seed
         )
-        if found is None:
+        if stage_context is None:
             raise UsageError(
                 "has no gold evidence", item=sample.id, cure="leave it out of the source"
             )
-        made = found
-    return make_ask(sample, made, condition(how), prompts)
+        evidence_shown = stage_context
+    return make_ask(sample, evidence_shown, condition(condition_name), prompts)
 
 
 def skip_reasons(
@@ -82,16 +84,18 @@ def skip_reasons(
     prompts: Prompts,
 ) -> dict[str, str]:
     """Gate of the stage -> why it cannot be asked this; a gate that can be asked is left out."""
-    found: dict[str, str] = {}
+    reason_of_gate: dict[str, str] = {}
     asks: dict[str, Ask] = {}
     for name, spec in specs.items():
         if stage in spec.stages:
-            how = spec.condition
-            if how not in asks:
-                asks[how] = ask_of(sample, GateQuery(name, stage, distractor), seed, how, prompts)
-            if why := system(name).skip_reason(asks[how]):
-                found[name] = why
-    return found
+            condition_name = spec.condition
+            if condition_name not in asks:
+                asks[condition_name] = ask_of(
+                    sample, GateQuery(name, stage, distractor), seed, condition_name, prompts
+                )
+            if why := system(name).skip_reason(asks[condition_name]):
+                reason_of_gate[name] = why
+    return reason_of_gate
 
 
 def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,15 +106,15 @@ def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: a layout has no such value.
     """
-    rest = dict(options)
-    images = rest.pop("images", None)
+    remaining_options = dict(options)
+    images = remaining_options.pop("images", None)
     if images is None:
-        return rest
+        return remaining_options
     if images not in ("many", "one", "none"):
         raise UsageError(
             f"images: {images}", item="a gate's options", cure="write many, one or none"
         )
-    return {**rest, "layout": Layout(images)}
+    return {**remaining_options, "layout": Layout(images)}
 
 
 def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repeat: int) -> str:
@@ -123,14 +127,14 @@ def key_of(system: System, ask: Ask, sample: Sample, judge: Sequence[str], repea
     """
     if isinstance(system, ModelSystem):
         request = system.request(ask).model_copy(update={"item": "", "draw": repeat})
-        asked: object = [request.model_dump(mode="json"), system.revision]
+        question_parts: object = [request.model_dump(mode="json"), system.revision]
         if (
             type(system) is not ModelSystem
         ):  # it makes several calls; this request is only the first
-            asked = [asked, system.id, ask.id]
+            question_parts = [question_parts, system.id, ask.id]
     else:
-        asked = [system.id, system.revision, ask.id, repeat]
-    return digest([asked, judge, sample.answers.model_dump(mode="json")], 32)
+        question_parts = [system.id, system.revision, ask.id, repeat]
+    return digest([question_parts, judge, sample.answers.model_dump(mode="json")], 32)
 
 
 def judge_key(judge: Judge) -> list[str]:
@@ -160,7 +164,7 @@ class GateRunner:
         prompts: Prompts,
         max_in_flight: int = 8,
     ) -> None:
-        self.asked: Counter[str] = Counter()
+        self.questions_to_gate: Counter[str] = Counter()
         """Gate -> questions that this process asked it."""
         self.answers: dict[tuple[str, GateQuery], GateAnswer] = {}
         """(sample, query) -> the answer, of every query of this build."""
@@ -169,7 +173,7 @@ class GateRunner:
         self._judge_key = judge_key(judge)
         self._systems: dict[tuple[str, int], System] = {}
         self._failures: Counter[str] = Counter()
-        self.since = _written(journal)
+        self.since = _time_of_last_write(journal)
         """Time of the journal's last verdict before this process; "" where it had none."""
         self.reused: set[str] = set()
         """Keys of its verdicts that were used."""
@@ -185,7 +189,7 @@ class GateRunner:
         self._resumed = bool(self._known)
         self.met = frozenset(query.gate for _, query, _ in self._last)
         """Gates that the journal has lines of."""
-        self._had = frozenset(self._known)
+        self._keys_before = frozenset(self._known)
         self._grading = Grading(judge)
         self._journal = JsonlLog(journal)
         self._places = {name: asyncio.Semaphore(max_in_flight) for name in specs}
@@ -229,16 +233,16 @@ class GateRunner:
             self._specs, self.system, sample, stage, distractor, self._seed, self._prompts
         )
 
-    def known(self, sample: Sample, query: GateQuery) -> Label | None:
+    def known_label(self, sample: Sample, query: GateQuery) -> Label | None:
         """The label of a query that the journal has, or that the gate cannot be asked; else None."""
         if not self._resumed:
             return None
-        _, _, answer = self._look(sample, query, 0)
+        _, _, answer = self._look_up(sample, query, 0)
         if answer is not None:
             self.answers[sample.id, query] = answer
         return None if answer is None else answer.label
 
-    def _look(
+    def _look_up(
         self, sample: Sample, query: GateQuery, repeat: int
     ) -> tuple[Ask, str, GateAnswer | None]:
         """(question, key, the answer if it is known without asking)."""
@@ -250,16 +254,16 @@ class GateRunner:
             key = key_of(system, ask, sample, self._judge_key, repeat)
         except UsageError as error:  # the question does not fit into the model's prompt
             answer = GateAnswer(Label.MISSING, "", error.message)
-            self._note("", sample.id, query, repeat, answer, final=False)
+            self._append_to_journal("", sample.id, query, repeat, answer, final=False)
             return ask, "", answer
         before = self._known.get(key)
         if before is not None:
-            if key in self._had:
+            if key in self._keys_before:
                 self.reused.add(key)
-            self._note(key, sample.id, query, repeat, before, final=True)
+            self._append_to_journal(key, sample.id, query, repeat, before, final=True)
         return ask, key, before
 
-    def _note(
+    def _append_to_journal(
         self,
         key: str,
         sample: str,
@@ -293,16 +297,18 @@ class GateRunner:
         )
 
     async def _ask(self, sample: Sample, query: GateQuery, repeat: int) -> GateAnswer:
-        ask, key, answer = self._look(sample, query, repeat)
+        ask, key, answer = self._look_up(sample, query, repeat)
         if answer is not None:
             return answer
         async with self._places[query.gate]:
-            answer, final = await self._put(query.gate, ask, sample, repeat)
-        self.asked[query.gate] += 1
-        self._note(key if final else f"-{key}", sample.id, query, repeat, answer, final=final)
+            answer, final = await self._ask_and_grade(query.gate, ask, sample, repeat)
+        self.questions_to_gate[query.gate] += 1
+        self._append_to_journal(
+            key if final else f"-{key}", sample.id, query, repeat, answer, final=final
+        )
         return answer
 
-    async def _put(
+    async def _ask_and_grade(
         self, gate: str, ask: Ask, sample: Sample, repeat: int
     ) -> tuple[GateAnswer, bool]:
         """(answer, whether it is final). An answer that cannot be graded is asked for once more.
@@ -373,14 +379,14 @@ def last_answers(
     journal: Path, sample: str | None = None
 ) -> dict[str, dict[GateQuery, GateAnswer]]:
     """Sample -> query -> the last answer in a journal; of one sample, or all."""
-    found: dict[str, dict[GateQuery, GateAnswer]] = {}
+    answers_of_sample: dict[str, dict[GateQuery, GateAnswer]] = {}
     for line in read_journal(journal):
         if not line.repeat and sample in (None, line.sample):
-            found.setdefault(line.sample, {})[line.query] = line.answer
-    return found
+            answers_of_sample.setdefault(line.sample, {})[line.query] = line.answer
+    return answers_of_sample
 
 
-def _written(journal: Path) -> str:
+def _time_of_last_write(journal: Path) -> str:
     if not journal.exists() or not journal.stat().st_size:
         return ""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(journal.stat().st_mtime))

@@ -21,7 +21,7 @@ async def ask_states(
     states: Mapping[str, SampleState],
     ask: Callable[[str, GateQuery], Awaitable[Label]],
     *,
-    known: Callable[[str, GateQuery], Label | None] | None = None,
+    known_label: Callable[[str, GateQuery], Label | None] | None = None,
     stages: frozenset[Stage] = frozenset(Stage),
     is_busy: Callable[[str], bool] | None = None,
     max_in_flight: int = MAX_IN_FLIGHT,
@@ -30,7 +30,7 @@ async def ask_states(
 
     Args:
         ask: asks a gate about a sample, when the gate has a free slot.
-        known: returns the label of a query that need not be asked, else None. These labels are used first.
+        known_label: returns the label of a query that need not be asked, else None. These labels are used first.
         is_busy: whether a gate has no free slot. When given, a question whose best gate is busy goes to another one
             that is free and within `GOOD_ENOUGH`: every endpoint stays busy, for a few more calls.
 
@@ -42,28 +42,28 @@ async def ask_states(
         names = state.choices(query, GOOD_ENOUGH if is_busy else 1.0)
         return query._replace(gate=next((n for n in names if is_busy and not is_busy(n)), names[0]))
 
-    async def one(sample: str, query: GateQuery) -> None:
+    async def ask_one(sample: str, query: GateQuery) -> None:
         state = states[sample]
-        if known is not None:
+        if known_label is not None:
             await asyncio.sleep(
                 0
             )  # let waiting replies be handled between thousands of known verdicts
             for name in state.choices(query, within=math.inf):
-                if (label := known(sample, query._replace(gate=name))) is not None:
+                if (label := known_label(sample, query._replace(gate=name))) is not None:
                     state.tell(query._replace(gate=name), label)
                     return
         bound = bind(state, query)
         state.tell(bound, await ask(sample, bound))
 
-    async def whole(sample: str) -> None:
-        while wanted := [q for q in states[sample].wanted() if q.stage in stages]:
+    async def finish_sample(sample: str) -> None:
+        while wanted_queries := [q for q in states[sample].wanted() if q.stage in stages]:
             for result in await asyncio.gather(
-                *(one(sample, q) for q in wanted), return_exceptions=True
+                *(ask_one(sample, q) for q in wanted_queries), return_exceptions=True
             ):
                 if isinstance(result, BaseException):
                     raise result
 
-    await at_once([lambda i=i: whole(i) for i in states], max_in_flight)  # type: ignore[misc]
+    await at_once([lambda i=i: finish_sample(i) for i in states], max_in_flight)  # type: ignore[misc]
 
 
 async def at_once(work: Sequence[Callable[[], Awaitable[None]]], most: int = MAX_IN_FLIGHT) -> None:

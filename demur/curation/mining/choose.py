@@ -68,7 +68,7 @@ def mine(
     gold_scores: Mapping[Pool, float] | None = None,
     dense_scores: Mapping[str, float] | None = None,
     gold: Gold | None = None,
-    **how: Any,
+    **options_of_kind: Any,
 ) -> Mined:
     """Distractors of all kinds for one sample, in the order ``text``, ``lexical``, ``visual``; none twice.
 
@@ -77,7 +77,7 @@ def mine(
         options: a quota for each kind (no kind fills the quota of another), and which hits may be taken.
         similarity, gold_scores: kind -> the argument of `mine_kind`.
         dense_scores: of `mine_kind`, for the kind ``text``.
-        how: other arguments of `mine_kind`: image_hashes, shelf, seed.
+        options_of_kind: other arguments of `mine_kind`: image_hashes, shelf, seed.
     """
     gold = gold or Gold(sample.gold, documents)
     negatives: list[Evidence] = []
@@ -94,7 +94,7 @@ def mine(
             gold_score=(gold_scores or {}).get(kind),
             similarity=(similarity or {}).get(kind),
             dense_scores=dense_scores if kind == "text" else None,
-            **how,
+            **options_of_kind,
         )
         negatives += mined.negatives
         drops += mined.drops
@@ -143,11 +143,11 @@ def mine_kind(
         options = options.model_copy(update=NO_LIMITS)
     gold, image_near = gold or Gold(sample.gold, documents), IMAGE_THRESHOLDS[options.same_image]
     leaks = Leaks(sample, image_hashes, image_near=image_near, gold=gold)
-    holding = _holding(leaks, shelf if options.answer_pages == "drop" else None)
-    known = _known(sample, gold)
-    taken: list[Document] = []
+    holding = _find_passage_with_answer(leaks, shelf if options.answer_pages == "drop" else None)
+    known_reason = _find_known_use(sample, gold)
+    taken_documents: list[Document] = []
 
-    def same(document: Document, other: Document | Evidence) -> bool:
+    def repeats(document: Document, other: Document | Evidence) -> bool:
         if not visual:
             return bool(other.text) and same_text(str(document.text), str(other.text))
         shows = other.image is not None and image_matcher([other.image], image_hashes, image_near)
@@ -158,7 +158,7 @@ def mine_kind(
             return "empty", "not an image"
         if not visual and not (document.text or "").strip():
             return "empty", ""
-        if reason := known(document):
+        if reason := known_reason(document):
             return reason, ""
         if visual and document.image is not None and image_hashes(document.image) is None:
             return "unreadable", document.image.uri
@@ -175,8 +175,8 @@ def mine_kind(
             return "gold page", page_of(document)
         if document.image is not None and (passage := holding(document)):
             return "page holds the answer", passage
-        others: list[Document | Evidence] = [*sample.negatives, *taken]
-        twin = next((other.id for other in others if same(document, other)), "")
+        others: list[Document | Evidence] = [*sample.negatives, *taken_documents]
+        twin = next((other.id for other in others if repeats(document, other)), "")
         return ("repeated", twin) if twin else ("", "")
 
     weight = options.diversity if similarity is not None else None
@@ -188,15 +188,17 @@ def mine_kind(
             else dense_scores
         )
         positive = lowest_gold(gold, scores, documents)
-    most = options.range_max
+    most_candidates = options.range_max
     if options.sampling == "top" and weight is None:
-        most = min(options.range_min + limit, most or options.range_min + limit)
-    left: list[tuple[Hit, Document]] = []
+        most_candidates = min(
+            options.range_min + limit, most_candidates or options.range_min + limit
+        )
+    candidates: list[tuple[Hit, Document]] = []
     drops: list[tuple[Hit, str, str]] = []
     on_page: Counter[str] = Counter()
     seen: set[str] = set()
     for hit in hits:
-        if most is not None and len(left) >= most:
+        if most_candidates is not None and len(candidates) >= most_candidates:
             break
         if hit.document in seen:
             continue
@@ -219,9 +221,9 @@ def mine_kind(
             drops.append((hit, reason, detail))
             continue
         on_page[page] += 1
-        left.append((hit, document))
-        taken.append(document)
-    ranked = left[options.range_min :]
+        candidates.append((hit, document))
+        taken_documents.append(document)
+    ranked = candidates[options.range_min :]
     if similarity is not None and weight is not None and ranked:
         alike = similarity([hit.document for hit, _ in ranked])
         places = marginal_relevance([hit.score for hit, _ in ranked], alike, weight, limit)
@@ -231,7 +233,7 @@ def mine_kind(
         places = list(range(min(len(ranked), limit)))
     picked = [ranked[place] for place in places]
     picked_ids = {hit.document for hit, _ in picked}
-    drops += [(hit, "rank", "") for hit, _ in left[: options.range_min]]
+    drops += [(hit, "rank", "") for hit, _ in candidates[: options.range_min]]
     unpicked = "rank" if weight is None else "less diverse"
     drops += [(hit, unpicked, "") for hit, _ in ranked if hit.document not in picked_ids]
     drops.sort(key=lambda drop: drop[0].rank)
@@ -261,32 +263,36 @@ def random_places(count: int, limit: int, seed: int, query: str) -> list[int]:
     return sorted(random.Random(seed_of(seed, query)).sample(range(count), limit))
 
 
-def _holding(leaks: Leaks, shelf: IndexedDocuments | None) -> Callable[[Document], str]:
+def _find_passage_with_answer(
+    leaks: Leaks, shelf: IndexedDocuments | None
+) -> Callable[[Document], str]:
     """Document -> id of a passage on its page that holds the answer; "" if there is none, or no index."""
-    known: dict[str, str] = {}
+    passage_of_page: dict[str, str] = {}
 
-    def found(document: Document) -> str:
+    def answer_passage(document: Document) -> str:
         if shelf is None:
             return ""
         page = page_of(document)
-        if page not in known:
+        if page not in passage_of_page:
             passages = (shelf.documents[id] for id in shelf.on_page(page))
-            known[page] = next(
+            passage_of_page[page] = next(
                 (p.id for p in passages if p.text is not None and leaks.answer(p)), ""
             )
-        return known[page]
+        return passage_of_page[page]
 
-    return found
+    return answer_passage
 
 
-def _known(sample: Sample, gold: Gold) -> Callable[[Document], str]:
+def _find_known_use(sample: Sample, gold: Gold) -> Callable[[Document], str]:
     """Document -> how the sample already uses it, or the document it was cut from; "" if not."""
-    known = {e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives}
+    use_of_id = {
+        e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives
+    }
 
     def status(document: Document) -> str:
         if gold.parts(document):
             return "gold"
-        return known.get(document.id) or known.get(document_of(document), "")
+        return use_of_id.get(document.id) or use_of_id.get(document_of(document), "")
 
     return status
 

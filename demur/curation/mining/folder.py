@@ -56,24 +56,24 @@ class Samples(NamedTuple):
         Raises:
             UsageError: the text is malformed, or names a source that neither demur nor the samples have.
         """
-        found: dict[str, int] = {}
+        pages_of_source: dict[str, int] = {}
         for part in text.split(",") if text else ():
             source, _, number = part.rpartition("=")
             pages = whole_number(number.strip())
-            if not pages or source.strip() in found:
+            if not pages or source.strip() in pages_of_source:
                 raise UsageError(
                     f"--pages {text[:80]!r} is not N or N,SOURCE=N", cure="the paper's is 10,evqa=5"
                 )
-            found[source.strip()] = pages
-        if unknown := found.keys() - {"", *names("sources")}:
-            there = {sample.source for sample in self.open().samples()}
-            if unknown := unknown - there:
-                known = ", ".join(sorted(there))
+            pages_of_source[source.strip()] = pages
+        if unknown := pages_of_source.keys() - {"", *names("sources")}:
+            sources_there = {sample.source for sample in self.open().samples()}
+            if unknown := unknown - sources_there:
+                known_sources = ", ".join(sorted(sources_there))
                 raise UsageError(
                     f"--pages: no sample is of {', '.join(sorted(unknown))}",
-                    cure=f"their sources: {known}",
+                    cure=f"their sources: {known_sources}",
                 )
-        return found
+        return pages_of_source
 
     def about(self) -> dict[str, Any]:
         """The samples' origin, from which a build can use the folder (`demur.curation.pool.read`)."""
@@ -130,8 +130,8 @@ def mine_folder(
     pages = pages or {}
     modes_of(options)  # raises for a wrong mode
     searcher = open_searcher(index, encoder, text_encoder, engine)
-    there, lacking = supported_options(options, searcher.modes)
-    if lacking and not there.wanted and not there.adopts:
+    supported, lacking = supported_options(options, searcher.modes)
+    if lacking and not supported.wanted and not supported.adopts:
         raise UsageError(
             f"no distractor can be mined: {'; '.join(lacking)}",
             item=index,
@@ -147,22 +147,24 @@ def mine_folder(
             "the samples are read from this folder", item=out, cure="choose another --out"
         )
 
-    def asked() -> Iterator[Sample]:
+    def read_samples() -> Iterator[Sample]:
         nonlocal source
         source = samples.open()
         return islice(source.samples(), limit)
 
-    check_images(searcher, source.root, there, steps)
+    check_images(searcher, source.root, supported, steps)
     for line in lacking:
         steps.warn(line)
     if probes:
         for part in searcher.lists:
             searcher.probe(part, probes)
     elif searcher.lists:
-        wanted = [there.model_copy(update={"pages": n}) for n in {there.pages, *pages.values()}]
-        tune_probes(asked(), searcher, source.root, wanted, steps)
+        searches = [
+            supported.model_copy(update={"pages": n}) for n in {supported.pages, *pages.values()}
+        ]
+        tune_probes(read_samples(), searcher, source.root, searches, steps)
     steps.stage("choose the mode of each source by recall of gold")
-    chosen = choose_modes(asked(), searcher, source.root, there, steps, pages_of=pages)
+    chosen = choose_modes(read_samples(), searcher, source.root, supported, steps, pages_of=pages)
     source.problems.settle(skip_bad=skip_bad)
     steps.stage("mine")
     left_out: Counter[str] = Counter()
@@ -180,33 +182,33 @@ def mine_folder(
         ):  # a folder without the first is unfinished
             (out / name).unlink(missing_ok=True)
     with ExitStack() as logs:
-        kept, dropped = (
+        sample_log, drop_log = (
             logs.enter_context(JsonlLog(out / f"{name}.jsonl")) for name in ("samples", "drops")
         )
         training = logs.enter_context(JsonlLog(out / "rows.jsonl")) if rows else None
-        given = asked()
+        read_again = read_samples()
         image_hashes = ImageHashes(source.root, most=HASHES_IN_MEMORY)
         at_cut = (
             align_gold_of_sample(sample, searcher, Leaks(sample, image_hashes), gold)
-            for sample in given
+            for sample in read_again
         )
         for sample, mined in mine_samples(
             at_cut,
             searcher,
             source.root,
-            there,
+            supported,
             chosen,
             steps,
             image_hashes,
-            chosen.asked,
+            chosen.question_count,
             seed=seed,
         ):
-            kept.append(sample)
+            sample_log.append(sample)
             if training is not None and rows:
                 for row in rows_of(sample, mined, rows, wanted=options.text + options.lexical):
                     training.append(row)
             for drop in mined.drops:
-                dropped.append(drop)
+                drop_log.append(drop)
                 left_out[drop.reason] += 1
             kinds.update(e.mode for e in mined.negatives)
             total += 1
@@ -220,17 +222,17 @@ def mine_folder(
         "without_distractors": short,
         "distractors": dict(sorted(kinds.items())),
         "left_out": dict(sorted(left_out.items())),
-        "probes": [one._asdict() for one in searcher.probes.values()],
-        "recall": [_recall(choice) for choice in chosen.choices],
+        "probes": [setting._asdict() for setting in searcher.probes.values()],
+        "recall": [_recall_row(choice) for choice in chosen.choices],
         "skipped": source.problems.summary(),
     }
     write_json(out / MINED, summary)
     return MinedFolder(
-        summary, tuple(chosen.choices), tuple(str(one) for one in searcher.probes.values())
+        summary, tuple(chosen.choices), tuple(str(setting) for setting in searcher.probes.values())
     )
 
 
-def _recall(choice: Choice) -> dict[str, Any]:
+def _recall_row(choice: Choice) -> dict[str, Any]:
     return {
         "source": choice.source,
         "chosen": choice.mode,

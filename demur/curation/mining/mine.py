@@ -27,7 +27,7 @@ from demur.curation.mining.queries import (
     READ,
     Unsearchable,
     blocks_of,
-    embedded,
+    embed_questions,
     hits_for,
     image_to_match,
     query_image,
@@ -69,21 +69,21 @@ def mine_samples(
     """
     can_score(options, searcher)
     image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
-    similarity = _similarity(options, searcher)
+    similarity = _similarity_of_kind(options, searcher)
     near = IMAGE_THRESHOLDS[options.same_image]
-    taken: set[str] = set()
-    same: set[str] = set()
+    pictured_ids: set[str] = set()
+    same_pictures: set[str] = set()
     done = 0
     for block in blocks_of(samples, searcher, options):
-        cases = _cases(block, searcher, root, options, chosen)
-        for pool, wanted in options.quotas.items():
-            if wanted and pool == "visual":
+        cases = _embed_questions(block, searcher, root, options, chosen)
+        for pool, quota in options.quotas.items():
+            if quota and pool == "visual":
                 _search_images(cases, searcher, options)
-            elif wanted:
+            elif quota:
                 _search_passages(cases, pool, searcher, options, chosen)
         for case in _with_hits(cases, searcher, options, chosen):
             sample = case.sample
-            base, gone = (
+            base, adopt_drops = (
                 adopt_negatives(sample, Leaks(sample, image_hashes, image_near=near))
                 if options.adopts
                 else (sample.model_copy(update={"negatives": ()}), [])
@@ -101,8 +101,8 @@ def mine_samples(
                 shelf=searcher,
                 seed=seed,
             )
-            taken.update(e.id for e in mined.negatives if e.image is not None)
-            same |= _same_pictures(mined, searcher, case.gold)
+            pictured_ids.update(e.id for e in mined.negatives if e.image is not None)
+            same_pictures |= _same_pictures(mined, searcher, case.gold)
             reasons = [] if case.unasked is None else [case.unasked]
             if options.by_margin and not _margin_holds(case):
                 reasons.append(Unsearchable("no margin: the score of gold is not known", ""))
@@ -110,30 +110,30 @@ def mine_samples(
                 Drop(sample=sample.id, stage=STAGE, reason=why, detail=detail)
                 for why, detail in reasons
             ]
-            known = {drop.evidence for drop in gone}  # a search may find them again
-            found = [drop for drop in mined.drops if drop.evidence not in known]
-            mined = mined._replace(drops=(*notes, *gone, *found))
+            dropped_ids = {drop.evidence for drop in adopt_drops}  # a search may find them again
+            mine_drops = [drop for drop in mined.drops if drop.evidence not in dropped_ids]
+            mined = mined._replace(drops=(*notes, *adopt_drops, *mine_drops))
             yield base.model_copy(update={"negatives": (*base.negatives, *mined.negatives)}), mined
             done += 1
             if done % READ == 0:
                 steps.count("samples mined", done, total)
     steps.count("samples mined", done, total)
-    if warning := same_picture_warning(taken, same):
+    if warning := same_picture_warning(pictured_ids, same_pictures):
         steps.warn(warning)
 
 
-def same_picture_warning(taken: Collection[str], same: Collection[str]) -> str:
+def same_picture_warning(pictured: Collection[str], same_pictures: Collection[str]) -> str:
     """Warn if `SAME_SHARE` of the images or more were left out because they look the same as another; else "".
 
     Args:
-        taken: ids of image distractors.
-        same: ids of images that were left out for one that looks the same.
+        pictured: ids of image distractors.
+        same_pictures: ids of images that were left out for one that looks the same.
     """
-    met = len({*taken, *same})
-    if len(same) < SAME_SHARE * met or met < SAME_FROM:
+    met = len({*pictured, *same_pictures})
+    if len(same_pictures) < SAME_SHARE * met or met < SAME_FROM:
         return ""
     return (
-        f"{len(same):,} of {met:,} candidate images were left out because they look the same as another image "
+        f"{len(same_pictures):,} of {met:,} candidate images were left out because they look the same as another image "
         "(see drops.jsonl). If they differ, compare their bytes alone: same_image: bytes, or --same-image bytes"
     )
 
@@ -153,20 +153,22 @@ def _same_pictures(mined: Mined, searcher: Searcher, gold: Gold) -> set[str]:
     }
 
 
-def _similarity(options: MiningOptions, searcher: Searcher) -> dict[Pool, Similarity]:
+def _similarity_of_kind(options: MiningOptions, searcher: Searcher) -> dict[Pool, Similarity]:
     """Similarity of distractors of each kind, for diversity: by the vectors of passages or of images."""
     if options.diversity is None:
         return {}
     parts: dict[Pool, str] = {"text": "passages", "lexical": "passages", "visual": "looks"}
-    here = searcher.manifest["parts"]
-    if options.lexical and "passages" not in here:
+    index_parts = searcher.manifest["parts"]
+    if options.lexical and "passages" not in index_parts:
         raise UsageError(
             "diversity needs vectors of passages, which the index does not have",
             item=searcher.folder,
             cure="build it with a --text-encoder, or leave --diversity out",
         )
     return {
-        pool: partial(searcher.cosines, part=part) for pool, part in parts.items() if part in here
+        pool: partial(searcher.cosines, part=part)
+        for pool, part in parts.items()
+        if part in index_parts
     }
 
 
@@ -179,9 +181,9 @@ class _Case:
     """Its gold evidence in the index."""
     query: Query | None = None
     """None if it cannot be searched with."""
-    shown: Query | None = None
+    image_query: Query | None = None
     """The query for image distractors: its image, or that of its gold evidence."""
-    found: dict[Pool, Iterator[Sequence[Hit]]] = field(default_factory=dict)
+    results: dict[Pool, Iterator[Sequence[Hit]]] = field(default_factory=dict)
     """Iterators over hits; each gives the hits of the cases in their order."""
     hits: dict[Pool, Sequence[Hit]] = field(default_factory=dict)
     golds: dict[Pool, float] = field(default_factory=dict)
@@ -192,7 +194,7 @@ class _Case:
     """Why it, or the image of its gold evidence, cannot be searched with."""
 
 
-def _cases(
+def _embed_questions(
     block: Sequence[Sample],
     searcher: Searcher,
     root: Path | None,
@@ -202,10 +204,10 @@ def _cases(
     """Embed the questions of samples; each image is read once."""
     cases = [_Case(sample, Gold(sample.gold, searcher.documents)) for sample in block]
     visual = bool(options.visual) and "image->image" in searcher.modes
-    pools = [pool for pool, wanted in options.quotas.items() if wanted and pool != "visual"]
+    pools = [pool for pool, quota in options.quotas.items() if quota and pool != "visual"]
     by_modes: dict[tuple[str, ...], list[_Case]] = {}
     for case in cases:
-        modes = [_mode(case.sample, pool, chosen) for pool in pools]
+        modes = [_passage_mode(case.sample, pool, chosen) for pool in pools]
         if visual and case.sample.images:
             modes.append("image->image")
         if modes:
@@ -214,31 +216,33 @@ def _cases(
     def embed(
         group: Sequence[_Case], image: Callable[[Sample], ImageRef | None], modes: Sequence[str]
     ) -> None:
-        wanted = [(case.sample.question, image(case.sample)) for case in group]
-        for case, made in zip(group, embedded(wanted, searcher, root, modes), strict=True):
-            if isinstance(made, Unsearchable):
-                case.unasked = made
+        questions = [(case.sample.question, image(case.sample)) for case in group]
+        for case, query_or_fault in zip(
+            group, embed_questions(questions, searcher, root, modes), strict=True
+        ):
+            if isinstance(query_or_fault, Unsearchable):
+                case.unasked = query_or_fault
                 continue
             if image is query_image:
-                case.query = made
+                case.query = query_or_fault
             if visual and image(case.sample):
-                case.shown = made
+                case.image_query = query_or_fault
 
-    for asked_in, group in by_modes.items():
-        embed(group, query_image, asked_in)
+    for modes_asked, group in by_modes.items():
+        embed(group, query_image, modes_asked)
     if visual:
         of_text = [case for case in cases if not case.sample.images and image_to_match(case.sample)]
         embed(of_text, image_to_match, ["image->image"])
     return cases
 
 
-def _mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
+def _passage_mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
     """The mode that finds passages for a sample: through pages if it has an image."""
-    by = "lexical" if pool == "lexical" else "text->text"
+    mode = "lexical" if pool == "lexical" else "text->text"
     by_page, by_text = chosen.pages.get(sample.source), chosen.passages.get(sample.source)
     if sample.images and by_page is not None:
-        return f"{by_page.mode}/{by}"
-    return by if pool == "lexical" or by_text is None else by_text.mode
+        return f"{by_page.mode}/{mode}"
+    return mode if pool == "lexical" or by_text is None else by_text.mode
 
 
 def _search_passages(
@@ -253,25 +257,31 @@ def _search_passages(
     for case in cases:
         if case.query is not None:
             source = case.sample.source
-            key = _mode(case.sample, pool, chosen), chosen.pages_of.get(source, options.pages)
-            by_mode.setdefault(key, []).append((case, case.query))
-    for (mode, pages), asked in by_mode.items():
-        if mode.partition("/")[0] in searcher.modes:
-            found = searcher.iter_search(
-                [query for _, query in asked], mode, hits_for(options, pool), pages=pages
+            key = (
+                _passage_mode(case.sample, pool, chosen),
+                chosen.pages_of.get(source, options.pages),
             )
-            for case, _ in asked:
-                case.found[pool] = found
+            by_mode.setdefault(key, []).append((case, case.query))
+    for (mode, pages), cases_and_queries in by_mode.items():
+        if mode.partition("/")[0] in searcher.modes:
+            results = searcher.iter_search(
+                [query for _, query in cases_and_queries],
+                mode,
+                hits_for(options, pool),
+                pages=pages,
+            )
+            for case, _ in cases_and_queries:
+                case.results[pool] = results
 
 
 def _search_images(cases: Sequence[_Case], searcher: Searcher, options: MiningOptions) -> None:
     """Search images near the query image, or near the gold image if the question is text."""
-    asked = [(case, case.shown) for case in cases if case.shown is not None]
-    found = searcher.iter_search(
-        [query for _, query in asked], "image->image", hits_for(options, "visual")
+    cases_and_queries = [(case, case.image_query) for case in cases if case.image_query is not None]
+    results = searcher.iter_search(
+        [query for _, query in cases_and_queries], "image->image", hits_for(options, "visual")
     )
-    for case, _ in asked:
-        case.found["visual"] = found
+    for case, _ in cases_and_queries:
+        case.results["visual"] = results
 
 
 def _with_hits(
@@ -279,51 +289,64 @@ def _with_hits(
 ) -> Iterator[_Case]:
     """Each case with its hits and the scores that limits and margins compare; `READ` cases at a time."""
     for start in range(0, len(cases), READ):
-        some = cases[start : start + READ]
-        for case in some:
-            case.hits = {pool: next(lines) for pool, lines in case.found.items()}
+        read_cases = cases[start : start + READ]
+        for case in read_cases:
+            case.hits = {pool: next(lines) for pool, lines in case.results.items()}
         texts = [
-            (case, case.query) for case in some if case.query is not None and case.hits.get("text")
+            (case, case.query)
+            for case in read_cases
+            if case.query is not None and case.hits.get("text")
         ]
         if options.by_score:
             by_words = [
-                both
-                for both in texts
-                if not _mode(both[0].sample, "text", chosen).endswith("text->text")
+                case_and_query
+                for case_and_query in texts
+                if not _passage_mode(case_and_query[0].sample, "text", chosen).endswith(
+                    "text->text"
+                )
             ]
             _score_hits(by_words, "text", searcher)
         if options.by_margin:
             pictures = [
-                (case, case.shown)
-                for case in some
-                if case.shown is not None and "visual" in case.hits
+                (case, case.image_query)
+                for case in read_cases
+                if case.image_query is not None and "visual" in case.hits
             ]
             _score_gold(texts, "text", "text->text", searcher)
             _score_gold(pictures, "visual", "image->image", searcher)
-        for case in some:
+        for case in read_cases:
             yield case
             case.hits, case.dense = {}, None
 
 
-def _score_hits(asked: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Searcher) -> None:
+def _score_hits(
+    cases_and_queries: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Searcher
+) -> None:
     """Dense scores for hits of lexical or fused searches: margins cannot compare reciprocal ranks."""
-    lists = [[hit.document for hit in case.hits[pool]] for case, _ in asked]
-    if not asked:
+    lists = [[hit.document for hit in case.hits[pool]] for case, _ in cases_and_queries]
+    if not cases_and_queries:
         return
-    found = searcher.rerank([query for _, query in asked], lists, max(map(len, lists)) or 1)
-    for (case, _), line in zip(asked, found, strict=True):
+    rankings = searcher.rerank(
+        [query for _, query in cases_and_queries], lists, max(map(len, lists)) or 1
+    )
+    for (case, _), line in zip(cases_and_queries, rankings, strict=True):
         case.dense = {hit.document: hit.score for hit in line}
 
 
 def _score_gold(
-    asked: Sequence[tuple[_Case, Query]], pool: Pool, by: str, searcher: Searcher
+    cases_and_queries: Sequence[tuple[_Case, Query]], pool: Pool, mode: str, searcher: Searcher
 ) -> None:
-    if not asked:
+    if not cases_and_queries:
         return
-    pieces = [case.gold.scored_in(searcher, by_image=by == "image->image") for case, _ in asked]
+    pieces = [
+        case.gold.scored_in(searcher, by_image=mode == "image->image")
+        for case, _ in cases_and_queries
+    ]
     lists = [list(dict.fromkeys(id for ids in each for id in ids)) for each in pieces]
-    found = searcher.rerank([query for _, query in asked], lists, max(map(len, lists)) or 1, by=by)
-    for (case, _), each, line in zip(asked, pieces, found, strict=True):
+    rankings = searcher.rerank(
+        [query for _, query in cases_and_queries], lists, max(map(len, lists)) or 1, by=mode
+    )
+    for (case, _), each, line in zip(cases_and_queries, pieces, rankings, strict=True):
         scores = {hit.document: hit.score for hit in line}
         best = [
             max(scores[id] for id in ids if id in scores)

@@ -25,7 +25,7 @@ from demur.curation.mining.queries import (
     TEXT_MODES,
     Asked,
     blocks_of,
-    embedded,
+    embed_questions,
     image_to_match,
     modes_of,
     neighbours_needed,
@@ -58,7 +58,7 @@ class ChosenModes:
     """Source -> the mode that finds pages by an image."""
     passages: Mapping[str, Choice]
     """Source -> the mode that finds passages by a question."""
-    asked: int = 0
+    question_count: int = 0
     """Samples that the choice is based on."""
     pages_of: Mapping[str, int] = field(default_factory=dict)
     """Source -> pages opened, where they differ from the options."""
@@ -88,20 +88,20 @@ def check_images(
     if not options.visual or "image->image" not in searcher.modes:
         return
     rows = searcher.rows("looks")
-    for most in (TRIED, TRIED_MOST):
-        places = np.unique(np.linspace(0, max(0, len(rows) - 1), min(most, len(rows))).astype(int))
+    for tried in (TRIED, TRIED_MOST):
+        places = np.unique(np.linspace(0, max(0, len(rows) - 1), min(tried, len(rows))).astype(int))
         images = [
             image for row in rows[places].tolist() if (image := searcher.documents.at(row).image)
         ]
-        found = [_why_unread(image, root) for image in images]
-        why = Counter(filter(None, found))
-        if why.total() < len(images) or not images:
-            if why:
-                why_not = f"{why.total():,} of {len(images):,} sampled images cannot be read: {summary_of(why)}"
+        reasons = [_why_unread(image, root) for image in images]
+        reason_counts = Counter(filter(None, reasons))
+        if reason_counts.total() < len(images) or not images:
+            if reason_counts:
+                why_not = f"{reason_counts.total():,} of {len(images):,} sampled images cannot be read: {summary_of(reason_counts)}"
                 steps.warn(f"{whose}{why_not}")
             return
     raise UsageError(
-        f"none of {len(images):,} sampled images of the index can be read: {summary_of(why)}",
+        f"none of {len(images):,} sampled images of the index can be read: {summary_of(reason_counts)}",
         item=images[0].uri,
         cure="put the images where the index expects them, build it again, or mine none (--visual 0)",
     )
@@ -128,7 +128,7 @@ def tune_probes(
     samples: Iterable[Sample],
     searcher: Searcher,
     root: Path | None,
-    wanted: Collection[MiningOptions],
+    searches: Collection[MiningOptions],
     steps: Progress = QUIET,
 ) -> list[Probes]:
     """Set how many inverted lists of each part of the index are searched, measured on sampled questions.
@@ -138,46 +138,50 @@ def tune_probes(
 
     Args:
         searcher: the index; it searches that many lists from now on.
-        wanted: the options that it will be searched with; the largest number of neighbours counts.
+        searches: the options that it will be searched with; the largest number of neighbours counts.
 
     Returns:
         The setting of each part; a part that no question searches is missing.
     """
     deepest: dict[str, int] = {}
-    for options in wanted:
+    for options in searches:
         for mode, k in neighbours_needed(options).items():
             if SIMPLE_MODES[mode].part in searcher.lists:
                 deepest[mode] = max(k, deepest.get(mode, 0))
     if not deepest:
         return []
     steps.stage("measure how many inverted lists must be searched")
-    drawn: dict[str, list[Asked]] = {mode: [] for mode in deepest}
+    questions_of_mode: dict[str, list[Asked]] = {mode: [] for mode in deepest}
     seen: Counter[str] = Counter()
     dice = random.Random(0)
     for sample in samples:
-        for mode, some in drawn.items():
+        for mode, drawn_questions in questions_of_mode.items():
             image = image_to_match(sample) if mode == "image->image" else query_image(sample)
             if image is None if mode == "image->image" else bool(image) != (mode in PAGE_MODES):
                 continue
             seen[mode] += 1
             place = dice.randrange(seen[mode])  # a reservoir: each question has the same chance
-            if len(some) < TUNED_MOST:
-                some.append((sample.question, image))
+            if len(drawn_questions) < TUNED_MOST:
+                drawn_questions.append((sample.question, image))
             elif place < TUNED_MOST:
-                some[place] = (sample.question, image)
+                drawn_questions[place] = (sample.question, image)
     probes = []
-    for mode, some in drawn.items():
-        dice.shuffle(some)
-        blocks = (some[start : start + TUNED_ON] for start in range(0, len(some), TUNED_ON))
-        made = (embedded(block, searcher, root, [mode]) for block in blocks)
-        asked = filter(
-            None, ([query for query in block if isinstance(query, Query)] for block in made)
+    for mode, drawn_questions in questions_of_mode.items():
+        dice.shuffle(drawn_questions)
+        blocks = (
+            drawn_questions[start : start + TUNED_ON]
+            for start in range(0, len(drawn_questions), TUNED_ON)
         )
-        if first := next(asked, None):
+        embedded_blocks = (embed_questions(block, searcher, root, [mode]) for block in blocks)
+        query_blocks = filter(
+            None,
+            ([query for query in block if isinstance(query, Query)] for block in embedded_blocks),
+        )
+        if first := next(query_blocks, None):
             probes.append(
                 searcher.tune(
                     mode,
-                    chain([first], asked),
+                    chain([first], query_blocks),
                     deepest[mode],
                     recall=RECALL,
                     queries_to_come=seen[mode],
@@ -217,49 +221,62 @@ def choose_modes(
             vectors that give scores. UnknownPart: there is no such mode.
     """
     can_score(options, searcher)
-    wanted, pages_of = modes_of(options), pages_of or {}
-    found: dict[tuple[str, str], dict[str, Recall]] = {}
-    found_itself: Counter[tuple[str, str, str]] = Counter()
+    wanted_modes, pages_of = modes_of(options), pages_of or {}
+    recalls: dict[tuple[str, str], dict[str, Recall]] = {}
+    self_hits: Counter[tuple[str, str, str]] = Counter()
     image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
     done = 0
     depth = max(*DEPTHS, options.pages, *pages_of.values())
     for block in blocks_of(samples, searcher, options):
         for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
-            here = [mode for mode in modes if mode in wanted and mode in searcher.modes]
-            mine_ = [s for s in block if bool(s.images) == (kind == "pages")]
-            made = embedded([(s.question, query_image(s)) for s in mine_], searcher, root, here)
-            asked = [
-                (s, query) for s, query in zip(mine_, made, strict=True) if isinstance(query, Query)
+            usable_modes = [
+                mode for mode in modes if mode in wanted_modes and mode in searcher.modes
+            ]
+            samples_of_kind = [s for s in block if bool(s.images) == (kind == "pages")]
+            queries_or_faults = embed_questions(
+                [(s.question, query_image(s)) for s in samples_of_kind],
+                searcher,
+                root,
+                usable_modes,
+            )
+            searched = [
+                (s, query)
+                for s, query in zip(samples_of_kind, queries_or_faults, strict=True)
+                if isinstance(query, Query)
             ]
             gold = []
-            for sample, _ in asked:
-                own = Gold(sample.gold, searcher.documents)
-                ids = own.pages_in(searcher) if kind == "pages" else own.parts_in(searcher)
-                gold.append(searcher.reached(ids, here, pages=kind == "pages"))
-            if not asked:
+            for sample, _ in searched:
+                sample_gold = Gold(sample.gold, searcher.documents)
+                ids = (
+                    sample_gold.pages_in(searcher)
+                    if kind == "pages"
+                    else sample_gold.parts_in(searcher)
+                )
+                gold.append(searcher.reached(ids, usable_modes, pages=kind == "pages"))
+            if not searched:
                 continue
-            for source in {sample.source for sample, _ in asked}:
-                for mode in here:  # in the order of modes, which decides between equals
-                    found.setdefault((kind, source), {}).setdefault(mode, Recall())
-            others = [mode for mode in here if mode not in IMAGE_MODES]
-            ranks = searcher.first_ranks([query for _, query in asked], others, depth, gold)
+            for source in {sample.source for sample, _ in searched}:
+                for mode in usable_modes:  # in the order of modes, which decides between equals
+                    recalls.setdefault((kind, source), {}).setdefault(mode, Recall())
+            others = [mode for mode in usable_modes if mode not in IMAGE_MODES]
+            ranks = searcher.first_ranks([query for _, query in searched], others, depth, gold)
             for mode, line in ranks.items():
-                for (sample, _), right, rank in zip(asked, gold, line, strict=True):
-                    found[kind, sample.source][mode].count(rank, known=bool(right))
-            for mode in (one for one in here if one in IMAGE_MODES):
-                pages = _pages_by_image(asked, searcher, image_hashes, depth, mode)
-                for (sample, _), right, (ids, itself) in zip(asked, gold, pages, strict=True):
-                    found_itself[kind, sample.source, mode] += itself
-                    found[kind, sample.source][mode].add(ids, right)
+                for (sample, _), right, rank in zip(searched, gold, line, strict=True):
+                    recalls[kind, sample.source][mode].count(rank, known=bool(right))
+            for mode in (image_mode for image_mode in usable_modes if image_mode in IMAGE_MODES):
+                pages = _pages_by_image(searched, searcher, image_hashes, depth, mode)
+                for (sample, _), right, (ids, itself) in zip(searched, gold, pages, strict=True):
+                    self_hits[kind, sample.source, mode] += itself
+                    recalls[kind, sample.source][mode].add(ids, right)
         done += len(block)
         steps.count("questions asked in every mode", done, total)
     chosen: dict[str, dict[str, Choice]] = {"pages": {}, "passages": {}}
-    for (kind, source), by_mode in found.items():
+    for (kind, source), by_mode in recalls.items():
         label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
-        at = pages_of.get(source, options.pages) if kind == "pages" else PASSAGES
-        own_found = max(found_itself[kind, source, mode] for mode in by_mode)
-        choice = chosen[kind][source] = best_mode(label, by_mode, at=at)._replace(
-            own_images_indexed=own_found
+        cutoff = pages_of.get(source, options.pages) if kind == "pages" else PASSAGES
+        most_self_hits = max(self_hits[kind, source, mode] for mode in by_mode)
+        choice = chosen[kind][source] = best_mode(label, by_mode, at=cutoff)._replace(
+            own_images_indexed=most_self_hits
         )
         if choice.warning:
             steps.warn(choice.warning)
@@ -267,22 +284,22 @@ def choose_modes(
 
 
 def _pages_by_image(
-    asked: Sequence[tuple[Sample, Query]],
+    samples_and_queries: Sequence[tuple[Sample, Query]],
     searcher: Searcher,
     image_hashes: Callable[[ImageRef], ImageHash | None],
     depth: int,
     mode: str,
 ) -> list[tuple[list[str], bool]]:
     """The first pages with images like the query image, itself left out, and whether it was found too."""
-    found: list[tuple[list[str], bool]] = [([], False)] * len(asked)
+    pages_and_itself: list[tuple[list[str], bool]] = [([], False)] * len(samples_and_queries)
 
-    def short(n: int, ids: list[str]) -> bool:
-        others = _without_own(ids, asked[n][0], searcher, image_hashes)
-        found[n] = searcher.pages_of(others)[:depth], len(others) < len(ids)
-        return len(found[n][0]) < depth
+    def needs_more(n: int, ids: list[str]) -> bool:
+        others = _without_own(ids, samples_and_queries[n][0], searcher, image_hashes)
+        pages_and_itself[n] = searcher.pages_of(others)[:depth], len(others) < len(ids)
+        return len(pages_and_itself[n][0]) < depth
 
-    searcher.search_until([query for _, query in asked], mode, 4 * depth, short)
-    return found
+    searcher.search_until([query for _, query in samples_and_queries], mode, 4 * depth, needs_more)
+    return pages_and_itself
 
 
 def _without_own(
@@ -292,15 +309,15 @@ def _without_own(
     image_hashes: Callable[[ImageRef], ImageHash | None],
 ) -> list[str]:
     """The hits without those that show the query image, which come before all but `OWN` of the others."""
-    shown = image_matcher(sample.images, image_hashes)
-    left: list[str] = []
+    shows_query_image = image_matcher(sample.images, image_hashes)
+    other_ids: list[str] = []
     for place, id in enumerate(ids):
-        if len(left) == OWN:
-            return left + list(ids[place:])
+        if len(other_ids) == OWN:
+            return other_ids + list(ids[place:])
         image = searcher.documents[id].image
-        if image is None or not shown(image):
-            left.append(id)
-    return left
+        if image is None or not shows_query_image(image):
+            other_ids.append(id)
+    return other_ids
 
 
 def can_score(options: MiningOptions, searcher: Searcher) -> None:

@@ -99,8 +99,8 @@ class MiningOptions(Record):
         whose = self.negatives
         if whose == "auto":
             whose = "native" if shipped >= 0.5 else "both" if shipped else "mined"
-        wanted = {"text": 0, "lexical": 0, "visual": 0} if whose == "native" else {}
-        return self.model_copy(update={"negatives": whose, **wanted})
+        quotas = {"text": 0, "lexical": 0, "visual": 0} if whose == "native" else {}
+        return self.model_copy(update={"negatives": whose, **quotas})
 
     @property
     def adopts(self) -> bool:

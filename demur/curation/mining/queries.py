@@ -53,13 +53,13 @@ def modes_of(options: MiningOptions) -> tuple[str, ...]:
         UsageError: a mode finds neither pages by an image nor passages by a text.
         UnknownPart: there is no such mode.
     """
-    known = (*PAGE_MODES, *TEXT_MODES)
-    modes = known if options.modes == "best" else tuple(map(canonical_mode, options.modes))
+    known_modes = (*PAGE_MODES, *TEXT_MODES)
+    modes = known_modes if options.modes == "best" else tuple(map(canonical_mode, options.modes))
     for mode in modes:
-        if mode not in known:
+        if mode not in known_modes:
             raise UsageError(
                 f"{mode} finds neither pages by an image nor passages by a text",
-                cure=f"choose from {', '.join(known)}",
+                cure=f"choose from {', '.join(known_modes)}",
             )
     return modes
 
@@ -78,9 +78,9 @@ def supported_options(
         "visual": ({"image->image"}, "images, or the encoder embeds none"),
     }
     lacking = {
-        pool: f"{options.quotas[pool]} {pool} distractors per sample are wanted, but its knowledge base has no {what}"
-        for pool, (some, what) in needs.items()
-        if options.quotas[pool] and some.isdisjoint(modes)
+        pool: f"{options.quotas[pool]} {pool} distractors per sample are wanted, but its knowledge base has no {need}"
+        for pool, (is_wanted, need) in needs.items()
+        if options.quotas[pool] and is_wanted.isdisjoint(modes)
     }
     options, messages = options.model_copy(update=dict.fromkeys(lacking, 0)), list(lacking.values())
     by_image = [mode for mode in PAGE_MODES if mode in modes_of(options)]
@@ -105,16 +105,16 @@ def hits_for(options: MiningOptions, pool: Pool) -> int:
 def neighbours_needed(options: MiningOptions) -> dict[str, int]:
     """Simple dense mode -> number of neighbours that mining uses from it."""
     modes = modes_of(options)
-    found = {mode: options.pages for mode in PAGE_MODES if mode in modes}
-    if found.pop(
+    needed = {mode: options.pages for mode in PAGE_MODES if mode in modes}
+    if needed.pop(
         "image->first-image", 0
     ):  # some of the nearest images are not the first of their page
-        found["image->image"] = 4 * options.pages
+        needed["image->image"] = 4 * options.pages
     if options.visual:
-        found["image->image"] = max(hits_for(options, "visual"), found.get("image->image", 0))
+        needed["image->image"] = max(hits_for(options, "visual"), needed.get("image->image", 0))
     if options.text or {"text->text", "fused"} & set(modes):
-        found["text->text"] = hits_for(options, "text") if options.text else PASSAGES
-    return found
+        needed["text->text"] = hits_for(options, "text") if options.text else PASSAGES
+    return needed
 
 
 def blocks_of(
@@ -122,43 +122,50 @@ def blocks_of(
 ) -> Iterator[list[Sample]]:
     """Blocks of as many samples as fit into `BLOCK_BYTES` with their vectors and hits."""
     vectors = sum(4 * int(encoder["dims"]) for encoder in searcher.manifest["encoders"].values())
-    found = sum(12 * hits_for(options, pool) for pool, wanted in options.quotas.items() if wanted)
-    left = iter(samples)
-    while block := list(islice(left, max(1, BLOCK_BYTES // (SAMPLE_BYTES + vectors + found)))):
+    hit_bytes = sum(12 * hits_for(options, pool) for pool, quota in options.quotas.items() if quota)
+    remaining = iter(samples)
+    while block := list(
+        islice(remaining, max(1, BLOCK_BYTES // (SAMPLE_BYTES + vectors + hit_bytes)))
+    ):
         yield block
 
 
-def embedded(
-    wanted: Sequence[Asked], searcher: Searcher, root: Path | None, modes: Iterable[str]
+def embed_questions(
+    questions: Sequence[Asked], searcher: Searcher, root: Path | None, modes: Iterable[str]
 ) -> list[Query | Unsearchable]:
     """Queries with vectors for these modes, or why a question cannot be searched with."""
-    simple = sorted({one for mode in modes for one in mode.split("/")})
+    simple = sorted({simple_mode for mode in modes for simple_mode in mode.split("/")})
     by_image = [mode for mode in simple if mode in PAGE_MODES]
-    made: list[Query | Unsearchable] = []
-    for start in range(0, len(wanted), READ):
+    outcomes: list[Query | Unsearchable] = []
+    for start in range(0, len(questions), READ):
         queries: list[Query] = []
-        read: list[str] = []
-        for text, image in wanted[start : start + READ]:
+        faults: list[str] = []
+        for text, image in questions[start : start + READ]:
             try:
                 queries.append(
                     Query(
                         text, rgb(read_image(image, root), image.uri) if image is not None else None
                     )
                 )
-                read.append("")
+                faults.append("")
             except (DataError, StorageError) as error:
-                read.append(str(error) or "unreadable")
+                faults.append(str(error) or "unreadable")
         vectors = iter(_with_vectors(queries, searcher, by_image))
-        made += [
-            Unsearchable("image cannot be read", why) if why else next(vectors) for why in read
+        outcomes += [
+            Unsearchable("image cannot be read", why) if why else next(vectors) for why in faults
         ]
-    whole = iter(searcher.embedded([query for query in made if isinstance(query, Query)], simple))
-    made = [one if isinstance(one, Unsearchable) else next(whole) for one in made]
+    embedded_queries = iter(
+        searcher.embedded([query for query in outcomes if isinstance(query, Query)], simple)
+    )
+    outcomes = [
+        outcome if isinstance(outcome, Unsearchable) else next(embedded_queries)
+        for outcome in outcomes
+    ]
     return [
-        Unsearchable("cannot be embedded", one.fault)
-        if isinstance(one, Query) and one.fault
-        else one
-        for one in made
+        Unsearchable("cannot be embedded", outcome.fault)
+        if isinstance(outcome, Query) and outcome.fault
+        else outcome
+        for outcome in outcomes
     ]
 
 
@@ -171,7 +178,7 @@ def _with_vectors(
     except DataError as error:
         if len(queries) == 1:
             return [Unsearchable("cannot be embedded", str(error))]
-    return [one for query in queries for one in _with_vectors([query], searcher, modes)]
+    return [outcome for query in queries for outcome in _with_vectors([query], searcher, modes)]
 
 
 def query_image(sample: Sample) -> ImageRef | None:

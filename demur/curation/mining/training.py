@@ -60,6 +60,8 @@ def rows_of(
 
     The formats are of texts: images, and questions with one, give no rows.
     """
-    gold, found = ([e.text for e in group if e.text] for group in (sample.gold, mined.negatives))
+    gold_texts, mined_texts = (
+        [e.text for e in group if e.text] for group in (sample.gold, mined.negatives)
+    )
     if not sample.images:
-        yield from training_rows(sample.question, gold, found, format, wanted=wanted)
+        yield from training_rows(sample.question, gold_texts, mined_texts, format, wanted=wanted)

@@ -92,7 +92,7 @@ class Tally:
             item.modality is Modality.IMAGE for item in sample.negatives
         )
         self.query["Multi" if sample.images else "Textual"] += 1
-        self.context.update(_kinds((*sample.gold, *sample.negatives)))
+        self.context.update(_evidence_kinds((*sample.gold, *sample.negatives)))
 
     def counts(self, source: str, bad: int) -> SourceCounts:
         """The line of the pool's table, with the number of problems."""
@@ -105,13 +105,13 @@ class Tally:
             samples=self.samples,
             query=_most_common(self.query),
             context=_most_common(self.context),
-            gold=mean(self.gold, self.samples),
-            negatives=mean(self.negatives, self.samples),
+            gold=rounded_mean(self.gold, self.samples),
+            negatives=rounded_mean(self.negatives, self.samples),
             documents=self.documents,
         )
 
 
-def _kinds(evidence: Iterable[Evidence]) -> list[str]:
+def _evidence_kinds(evidence: Iterable[Evidence]) -> list[str]:
     kinds = {item.modality for item in evidence}
     return (
         ["Multi"]
@@ -120,7 +120,7 @@ def _kinds(evidence: Iterable[Evidence]) -> list[str]:
     )
 
 
-def mean(total: float, n: int) -> float | None:
+def rounded_mean(total: float, n: int) -> float | None:
     """The mean to four decimals; None for n = 0."""
     return round(total / n, 4) if n else None
 

@@ -32,29 +32,31 @@ class DuplicateFinder:
     def __init__(self) -> None:
         self._seen: dict[tuple[str, ...], list[tuple[EarlierSample, tuple[ImageHash, ...]]]] = {}
 
-    def of(self, sample: Sample, image_hashes: tuple[ImageHash, ...]) -> list[EarlierSample]:
+    def find_earlier(
+        self, sample: Sample, image_hashes: tuple[ImageHash, ...]
+    ) -> list[EarlierSample]:
         """The earlier duplicates of a sample, in their order; it is remembered, unless one has a common answer."""
         question = digest(normalise(sample.question).encode("utf-8", "surrogatepass"), 16)
-        keys = [(question, str(len(image_hashes)), *band) for band in _bands(image_hashes)]
-        mine = EarlierSample(sample.id, sample.source, accepted(sample))
-        found = dict.fromkeys(
+        keys = [(question, str(len(image_hashes)), *band) for band in _hash_bands(image_hashes)]
+        this_sample = EarlierSample(sample.id, sample.source, normalised_answers(sample))
+        duplicates = dict.fromkeys(
             other
             for key in keys
             for other, other_hashes in self._seen.get(key, ())
             if all(map(same_picture, image_hashes, other_hashes))
         )
-        if not any(other.answers & mine.answers for other in found):
+        if not any(other.answers & this_sample.answers for other in duplicates):
             for key in keys:
-                self._seen.setdefault(key, []).append((mine, image_hashes))
-        return list(found)
+                self._seen.setdefault(key, []).append((this_sample, image_hashes))
+        return list(duplicates)
 
 
-def accepted(sample: Sample) -> frozenset[str]:
+def normalised_answers(sample: Sample) -> frozenset[str]:
     """Its accepted answers, normalised."""
     return frozenset(normalise(" ".join(form)) for form in sample.answers.accepted)
 
 
-def _bands(image_hashes: tuple[ImageHash, ...]) -> list[tuple[str, ...]]:
+def _hash_bands(image_hashes: tuple[ImageHash, ...]) -> list[tuple[str, ...]]:
     if not image_hashes:
         return [()]
     first = image_hashes[0].whole

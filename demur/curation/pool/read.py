@@ -39,12 +39,12 @@ class Pool:
             raise UsageError(
                 f"{self.root} holds no pool.json", cure="build it with 'demur pool build'"
             )
-        self.made: dict[str, Any] = read_json(self.root / "pool.json")
+        self.pool_json: dict[str, Any] = read_json(self.root / "pool.json")
         """The content of ``pool.json``: counts, ``parts`` in the order of the sources, hashes of the files."""
         if (
-            isinstance(self.made, dict)
-            and "demur" in self.made
-            and self.made.get("format") != FORMAT
+            isinstance(self.pool_json, dict)
+            and "demur" in self.pool_json
+            and self.pool_json.get("format") != FORMAT
         ):
             raise UsageError(
                 "another version of demur built this pool: its evidence does not name its document and page",
@@ -56,7 +56,7 @@ class Pool:
     def counts(self) -> PoolCounts:
         """The statistics in ``pool.json``."""
         try:
-            return PoolCounts.model_validate(self.made.get("counts"))
+            return PoolCounts.model_validate(self.pool_json.get("counts"))
         except ValidationError as error:
             raise DataError(
                 f"no statistics of a pool: {why_invalid(error)}",
@@ -72,27 +72,27 @@ class Pool:
     def documents_of(self, source: str) -> Iterator[Document]:
         """The knowledge base of one source, with the ids of the pool."""
         for part, line in self.lines("documents"):
-            if self.made["parts"][part]["source"] == source:
+            if self.pool_json["parts"][part]["source"] == source:
                 yield Document.model_validate_json(line)
 
     def count(
         self, source: str, kind: Literal["documents", "texts", "images"] = "documents"
     ) -> int:
         """The number of documents of a source: all, or those with text or an image."""
-        return sum(part[kind] for part in self.made["parts"] if part["source"] == source)
+        return sum(part[kind] for part in self.pool_json["parts"] if part["source"] == source)
 
     def samples(self) -> Iterator[Sample]:
         """Samples of every source, in the order of the build."""
         yield from read_records(self.root / "samples.jsonl", Sample, self.problems)
 
-    def lines(self, what: Literal["samples", "documents"]) -> Iterator[tuple[int, bytes]]:
+    def lines(self, kind: Literal["samples", "documents"]) -> Iterator[tuple[int, bytes]]:
         """(number of its part, line) of every sample or document, not parsed."""
-        path = self.root / f"{what}.jsonl"
+        path = self.root / f"{kind}.jsonl"
         with storage_errors(path):
             handle = path.open("rb")
         with handle:
-            for number, part in enumerate(self.made["parts"]):
-                for line in islice(handle, part[what]):
+            for number, part in enumerate(self.pool_json["parts"]):
+                for line in islice(handle, part[kind]):
                     yield number, line
 
 
@@ -123,12 +123,16 @@ class PoolSource:
         else:
             self._base = Pool(self.folder, self.problems)
         self.root = Path(self._base.root)
-        held = sorted({sample.source for sample in read_records(self._file, Sample, Problems())})
-        if source and source not in held:
+        sources_held = sorted(
+            {sample.source for sample in read_records(self._file, Sample, Problems())}
+        )
+        if source and source not in sources_held:
             raise UsageError(
-                f"there are no samples of {source}", item=folder, cure=f"it holds {', '.join(held)}"
+                f"there are no samples of {source}",
+                item=folder,
+                cure=f"it holds {', '.join(sources_held)}",
             )
-        self.name = source or (held[0] if len(held) == 1 else ALL)
+        self.name = source or (sources_held[0] if len(sources_held) == 1 else ALL)
 
     def samples(self) -> Iterator[Sample]:
         """The samples of the source, in the order of the file."""
@@ -136,7 +140,7 @@ class PoolSource:
             if self.name == ALL:
                 yield sample
             elif sample.source == self.name:
-                yield self._own(sample)
+                yield self._unprefixed_sample(sample)
 
     def documents(self) -> Iterator[Document]:
         """The knowledge base of the source, if the pool has it."""
@@ -147,7 +151,7 @@ class PoolSource:
             elif document.id.startswith(mark) or not isinstance(self._base, Pool):
                 yield self._unprefixed(document)
 
-    def _own(self, sample: Sample) -> Sample:
+    def _unprefixed_sample(self, sample: Sample) -> Sample:
         return sample.model_copy(
             update={
                 "id": sample.id.removeprefix(f"{self.name}:"),

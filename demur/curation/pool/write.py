@@ -27,8 +27,8 @@ from demur.core.version import __version__
 from demur.corpora.formats import Seen
 from demur.corpora.leaks import unfit_reason
 from demur.corpora.lineage import prefixed
-from demur.curation.pool.counts import PoolCounts, Tally, mean
-from demur.curation.pool.duplicates import DuplicateFinder, accepted
+from demur.curation.pool.counts import PoolCounts, Tally, rounded_mean
+from demur.curation.pool.duplicates import DuplicateFinder, normalised_answers
 from demur.curation.pool.images import Copied, Images, Linked
 from demur.curation.sources import DEFECT, Source
 from demur.curation.sources.native import OnceEach
@@ -118,10 +118,10 @@ def build(
         limit=limit,
     )
     parts = [_Part(source) for source in sources]
-    with replacing(out / "samples.jsonl") as samples, ExitStack() as more:
+    with replacing(out / "samples.jsonl") as samples, ExitStack() as open_files:
         samples.writelines(line for part in parts for line in writer.samples(part))
         if documents:
-            handle = more.enter_context(replacing(out / "documents.jsonl"))
+            handle = open_files.enter_context(replacing(out / "documents.jsonl"))
             handle.writelines(line for part in parts for line in writer.documents(part))
         if any(map(len, writer.problems.values())) and not skip_bad:
             raise BadInput(
@@ -188,7 +188,7 @@ class _Part:
             "documents": self.documents,
             "texts": self.texts,
             "images": self.images,
-            **{f"sha256_of_{what}": sha.hexdigest() for what, sha in self.hashes.items()},
+            **{f"sha256_of_{kind}": sha.hexdigest() for kind, sha in self.hashes.items()},
         }
 
 
@@ -223,7 +223,7 @@ class _Writer:
         rows = self._rows.setdefault(source.name, {})
         files = self._files.setdefault(source.name, set())
         for sample in islice(source.samples(), self.limit):
-            self._note(part, rows)
+            self._copy_problems(part, rows)
             tally.read += 1
             rows.pop(sample.source_ref, None)
             files.add(sample.source_ref.rpartition(":")[0])
@@ -233,8 +233,8 @@ class _Writer:
                 self._leave_out(source, place, "two samples have this id")
                 continue
             try:
-                pooled = self._pooled(sample, source)
-                line = _line(pooled)
+                pooled = self._into_pool(sample, source)
+                line = _json_line(pooled)
             except (DataError, StorageError, ValueError) as error:
                 noted.add(place, str(error))
                 self._leave_out(source, f"{self._prefix(source)}{sample.id}", str(error))
@@ -260,7 +260,7 @@ class _Writer:
             part.samples += 1
             part.hashes["samples"].update(line[:-1])
             yield line
-        self._note(part, rows)
+        self._copy_problems(part, rows)
 
     def _leave_out(self, source: Source, sample: str, why: str) -> None:
         """List a sample that a release cannot hold. In a pool to keep, it is a problem only."""
@@ -271,8 +271,10 @@ class _Writer:
         """Rows of sample files that no sample could be made of, by id, or by place if another row has the id."""
         for place, row in self._rows.get(source, {}).items():
             if place.rpartition(":")[0] in self._files[source] or not self._files[source]:
-                own = row.sample and self._sample_ids.add(f"{source}:{row.sample}")
-                yield row.model_copy(update={"sample": f"{source}:{row.sample if own else place}"})
+                has_id = row.sample and self._sample_ids.add(f"{source}:{row.sample}")
+                yield row.model_copy(
+                    update={"sample": f"{source}:{row.sample if has_id else place}"}
+                )
 
     def _is_duplicate(self, sample: Sample) -> bool:
         if self.finder is None:
@@ -282,14 +284,14 @@ class _Writer:
             for ref in sample.images
             if (image_hash := self.images.image_hashes(ref)) is not None
         )
-        earlier = self.finder.of(sample, image_hashes)
+        earlier = self.finder.find_earlier(sample, image_hashes)
         if not earlier:
             return False
-        mine = accepted(sample)
-        same = next((other for other in earlier if other.answers & mine), None)
-        kind = "same" if same else "conflict"
+        own_answers = normalised_answers(sample)
+        with_same_answer = next((other for other in earlier if other.answers & own_answers), None)
+        kind = "same" if with_same_answer else "conflict"
         dropped = self.drop_duplicates and kind == "same"
-        first = (same or earlier[0]).id
+        first = (with_same_answer or earlier[0]).id
         self.duplicates_found.append(
             DuplicateOf(sample=sample.id, first=first, kind=kind, dropped=dropped)
         )
@@ -299,13 +301,13 @@ class _Writer:
         source = part.source
         noted, prefix = self.problems[source.name], self._prefix(source)
         for document in islice(source.documents(), self.limit):
-            self._note(part)
+            self._copy_problems(part)
             if not self._document_ids.add(f"{source.name}:{document.id}"):
                 noted.add(f"document {document.id}", "two documents have this id")
                 continue
             try:
                 image = self.images.take(document.image, source) if document.image else None
-                line = _line(prefixed(document.model_copy(update={"image": image}), prefix))
+                line = _json_line(prefixed(document.model_copy(update={"image": image}), prefix))
             except (DataError, StorageError, ValueError) as error:
                 noted.add(f"document {document.id}", str(error))
                 continue
@@ -315,25 +317,25 @@ class _Writer:
             part.images += document.image is not None
             part.hashes["documents"].update(line[:-1])
             yield line
-        self._note(part)
+        self._copy_problems(part)
 
-    def _note(self, part: _Part, rows: dict[str, LeftOut] | None = None) -> None:
+    def _copy_problems(self, part: _Part, rows: dict[str, LeftOut] | None = None) -> None:
         """Copy the adapter's new problems; those of single rows go into ``rows`` too, by place."""
-        theirs, ours = part.source.problems, self.problems[part.source.name]
-        for line in theirs.lines[part.noted :]:
-            ours.note(line)
-            if rows is not None and (said := ROW_PROBLEM.fullmatch(line)):
+        source_problems, pool_problems = part.source.problems, self.problems[part.source.name]
+        for line in source_problems.lines[part.noted :]:
+            pool_problems.note(line)
+            if rows is not None and (match := ROW_PROBLEM.fullmatch(line)):
                 rows.setdefault(
-                    said["place"],
-                    LeftOut(source=part.source.name, sample=said["id"] or "", reason=said["why"]),
+                    match["place"],
+                    LeftOut(source=part.source.name, sample=match["id"] or "", reason=match["why"]),
                 )
-        ours.count(theirs.more - part.counted)
-        part.noted, part.counted = len(theirs.lines), theirs.more
+        pool_problems.count(source_problems.more - part.counted)
+        part.noted, part.counted = len(source_problems.lines), source_problems.more
 
     def _prefix(self, source: Source) -> str:
         return f"{source.name}:"
 
-    def _pooled(self, sample: Sample, source: Source) -> Sample:
+    def _into_pool(self, sample: Sample, source: Source) -> Sample:
         prefix = self._prefix(source)
 
         def evidence(item: Evidence) -> Evidence:
@@ -362,17 +364,17 @@ class _Writer:
             samples=total.samples,
             unique_questions=len(self._questions),
             unique_images=len(self._images),
-            question_words=mean(total.words, total.samples),
-            gold=mean(total.gold, total.samples),
-            negatives=mean(total.negatives, total.samples),
-            with_image_negatives=mean(total.with_image_negatives, total.with_negatives),
+            question_words=rounded_mean(total.words, total.samples),
+            gold=rounded_mean(total.gold, total.samples),
+            negatives=rounded_mean(total.negatives, total.samples),
+            with_image_negatives=rounded_mean(total.with_image_negatives, total.with_negatives),
             unanswerable=total.unanswerable,
             duplicate_pairs=len(self.duplicates_found),
             left_out=len(self.left_out),
         )
 
 
-def _line(record: Record) -> bytes:
+def _json_line(record: Record) -> bytes:
     """A line of JSON.
 
     Raises:

@@ -76,25 +76,27 @@ def source_named(text: str) -> NamedSource | None:
     """
     if Path(text.partition("?")[0]).exists():
         return None
-    known = names("sources")
-    name, colon, rest = text.partition(":")
-    own = _OF_A_MODULE.fullmatch(text) if name not in {*known, *READERS} else None
-    if own is not None:
-        name, rest = own.groups()
+    known_sources = names("sources")
+    name, colon, folder_text = text.partition(":")
+    module_match = _OF_A_MODULE.fullmatch(text) if name not in {*known_sources, *READERS} else None
+    if module_match is not None:
+        name, folder_text = module_match.groups()
     name, _, tail = (name, "", "") if colon else name.partition("?")
-    if name.partition("=")[0] in known and "=" in name:
-        name, _, rest = text.partition("=")
-        raise UsageError(f"NAME=FOLDER does not name a source: {text}", cure=f"write {name}:{rest}")
-    if name not in known and own is None:
+    if name.partition("=")[0] in known_sources and "=" in name:
+        name, _, folder_text = text.partition("=")
+        raise UsageError(
+            f"NAME=FOLDER does not name a source: {text}", cure=f"write {name}:{folder_text}"
+        )
+    if name not in known_sources and module_match is None:
         return None
-    if colon and not rest.partition("?")[0]:
+    if colon and not folder_text.partition("?")[0]:
         raise UsageError(f"no folder after {text}", cure="write NAME:FOLDER")
     options: Mapping[str, str] = {}
-    folder = rest
-    if not Path(rest).exists() or tail:
+    folder = folder_text
+    if not Path(folder_text).exists() or tail:
         parts = options_of(find("sources", name)[0])
         meanings = {key: f"{default or 'TEXT'}" for key, default in parts.items()}
-        folder, options = spec.named(name, rest or f"?{tail}", meanings)
+        folder, options = spec.named(name, folder_text or f"?{tail}", meanings)
     return NamedSource(name, Path(folder) if colon else None, options)
 
 
@@ -139,7 +141,7 @@ def open_source(
             f"source {name!r} has no option {', '.join(unknown)}; it knows {', '.join(options_of(factory)) or 'none'}",
             cure=f"{near} see 'demur sources show {name}'".lstrip(),
         )
-    if folder is None and not ships(factory):
+    if folder is None and not ships_data(factory):
         raise UsageError(
             "this source needs a folder", item=name, cure="give the folder that holds its files"
         )
@@ -151,7 +153,7 @@ def open_source(
     return cast(Source, factory(folder, Problems() if problems is None else problems, **texts))
 
 
-def ships(factory: Any) -> bool:
+def ships_data(factory: Any) -> bool:
     """Whether an adapter ships with its data, so that ``folder`` may be left out."""
     from inspect import Parameter, signature
 

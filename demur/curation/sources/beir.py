@@ -48,7 +48,7 @@ class Beir(NativeSource):
         self.split = split
         self.answers = answers
 
-    def _corpus(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _read_corpus(self) -> Iterator[tuple[str, dict[str, Any]]]:
         path = first_existing(self.root, "corpus.jsonl", "corpus.jsonl.gz") or self.need(
             "corpus.jsonl"
         )
@@ -57,27 +57,27 @@ class Beir(NativeSource):
     def documents(self) -> Iterator[Document]:
         """The corpus in the order of its file."""
         yield from beir.documents(
-            self._corpus(), self.problems, source=self.name, picture=self.picture
+            self._read_corpus(), self.problems, source=self.name, picture=self.picture
         )
 
     def samples(self) -> Iterator[Sample]:
         """Queries that are judged, in the order of their file."""
         judged: dict[str, dict[str, int]] = {}
-        for query, document, score in self._qrels():
+        for query, document, score in self._read_qrels():
             judged.setdefault(query, {})[document] = score
-        wanted = {d for scores in judged.values() for d, score in scores.items() if score > 0}
+        gold_ids = {d for scores in judged.values() for d, score in scores.items() if score > 0}
 
-        def asked() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
+        def judged_queries() -> Iterator[tuple[str, str, tuple[Any, ...]]]:
             for place, row in json_lines(self.need("queries.jsonl"), self.problems):
                 if (id_ := beir.row_id(row)) in judged:
                     yield place, id_, (row, judged[id_], corpus)
                 else:
                     self.notes["queries without a judgement, which BEIR leaves out"] += 1
 
-        corpus = Lookup(((beir.row_id(row), row) for _, row in self._corpus()), wanted)
-        yield from self.records(asked(), self._sample)
+        corpus = Lookup(((beir.row_id(row), row) for _, row in self._read_corpus()), gold_ids)
+        yield from self.records(judged_queries(), self._make_sample)
 
-    def _sample(
+    def _make_sample(
         self, place: str, id_: str, row: dict[str, Any], scores: dict[str, int], corpus: Lookup
     ) -> Sample:
         answers = pick(row, self.answers)
@@ -89,12 +89,12 @@ class Beir(NativeSource):
         gold: list[Evidence] = []
         lacks: list[str] = []
         for document_id in sorted(d for d, score in scores.items() if score > 0):
-            found = corpus.get(document_id)
-            if found is None:
+            stored = corpus.get(document_id)
+            if stored is None:
                 lacks.append(f"gold document missing: {document_id}")
                 continue
             try:
-                document = beir.document(found, source=self.name, picture=self.picture)
+                document = beir.document(stored, source=self.name, picture=self.picture)
                 gold.append(Evidence.of(document, Role.GOLD))
             except (DataError, ValueError) as error:
                 lacks.append(f"gold document {document_id}: {error}")
@@ -112,12 +112,12 @@ class Beir(NativeSource):
             split=self.split,
         )
 
-    def _qrels(self) -> Iterator[tuple[str, str, int]]:
+    def _read_qrels(self) -> Iterator[tuple[str, str, int]]:
         path = self.need(
             f"qrels/{self.split}.tsv", f"qrels/{self.split}.jsonl", f"qrels/{self.split}.txt"
         )
         for place, row in self._judged_rows(path):
-            judged = self.make(place, "qrels", partial(_judgement, row))
+            judged = self.make(place, "qrels", partial(_parse_judgement, row))
             if judged:
                 yield judged
 
@@ -142,5 +142,5 @@ class Beir(NativeSource):
                     )
 
 
-def _judgement(row: dict[str, Any]) -> tuple[str, str, int]:
+def _parse_judgement(row: dict[str, Any]) -> tuple[str, str, int]:
     return str(row["query-id"]), str(row["corpus-id"]), int(float(row["score"]))

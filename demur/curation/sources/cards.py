@@ -88,8 +88,8 @@ def card_of(factory: Any) -> Card | None:
     """
     module = sys.modules[factory.__module__]
     package, _, name = module.__name__.rpartition(".")
-    where = resources.files(package) if package else Path(str(module.__file__)).parent
-    file = where / f"{name or module.__name__}.yaml"
+    folder = resources.files(package) if package else Path(str(module.__file__)).parent
+    file = folder / f"{name or module.__name__}.yaml"
     if not file.is_file():
         return None
     try:
@@ -122,9 +122,9 @@ def pins_for(name: str, file: Path | None = None, *, published: bool = True) -> 
     return pins + card.published if card is not None and published else pins
 
 
-def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
+def find_mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
     """One line per broken pin: ``file: expected ... found ...``. Files that are not in the folder are skipped."""
-    found: list[str] = []
+    broken: list[str] = []
     for pin in pins:
         paths = in_numeric_order(path for path in folder.glob(pin.file) if path.is_file())
         if not paths:
@@ -141,8 +141,8 @@ def mismatches(folder: Path, pins: tuple[Pin, ...]) -> list[str]:
         for name, value in actual.items():
             expected = getattr(pin, name)
             if value != expected:
-                found.append(f"{pin.file}: expected {name} {expected}, found {value}")
-    return found
+                broken.append(f"{pin.file}: expected {name} {expected}, found {value}")
+    return broken
 
 
 def rows_in(path: Path) -> int:

@@ -17,7 +17,7 @@ from demur.corpora.leaks import unfit_reason
 from demur.corpora.lineage import document_of
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
 from demur.curation.sources import DEFECT, Source
-from demur.curation.sources.cards import Pin, mismatches
+from demur.curation.sources.cards import Pin, find_mismatches
 
 NAMED = 20
 """Ids listed for each count of samples."""
@@ -90,8 +90,8 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     }
     findings: list[str] = []
     images: set[str] = set()
-    wanted: dict[str, tuple[str, str]] = {}
-    shown: list[tuple[int, int, Sample]] = []
+    gold_documents: dict[str, tuple[str, str]] = {}
+    examples: list[tuple[int, int, Sample]] = []
     answers_of: dict[str, str] = {}
     named: dict[str, list[str]] = {}
     goldless: list[str] = []
@@ -99,10 +99,10 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     samples = 0
     counted = Counter[str]()
 
-    def count(what: str, sample: Sample) -> None:
-        counted[what] += 1
-        if counted[what] <= NAMED:
-            named.setdefault(what, []).append(sample.id)
+    def count(trait: str, sample: Sample) -> None:
+        counted[trait] += 1
+        if counted[trait] <= NAMED:
+            named.setdefault(trait, []).append(sample.id)
 
     for sample in islice(source.samples(), limit):
         samples += 1
@@ -117,10 +117,10 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             count("defective", sample)
         for evidence in sample.gold:
             counts["gold"][f"{evidence.modality}/{evidence.level}"] += 1
-            wanted.setdefault(evidence.id, (document_of(evidence), sample.id))
+            gold_documents.setdefault(evidence.id, (document_of(evidence), sample.id))
         for evidence in sample.negatives:
             counts["negatives"][str(evidence.modality)] += 1
-        images.update(ref.sha256 for ref in pictures(sample))
+        images.update(ref.sha256 for ref in pictures_of(sample))
         if counts["ids"][sample.id]:
             findings.append(f"{sample.source_ref} ({sample.id}): two samples have this id")
         counts["ids"][sample.id] += 1
@@ -149,11 +149,11 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
             -int(digest(sample.id, 12), 16),
             -samples,
         )  # the number of the sample parts equal ids
-        (heapq.heappush if len(shown) < 5 else heapq.heappushpop)(shown, (*rank, sample))
+        (heapq.heappush if len(examples) < 5 else heapq.heappushpop)(examples, (*rank, sample))
     if not samples and not len(source.problems):
         findings.append("no sample could be read")
-    documents, seen = _documents(source, wanted, findings, limit)
-    images |= seen
+    documents, document_images = _check_documents(source, gold_documents, findings, limit)
+    images |= document_images
     if counts["gold"] or documents:
         findings += goldless
     else:  # a source without evidence: MMMU, SimpleQA
@@ -174,24 +174,27 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         documents=documents,
         images=len(images),
         defective=counted["defective"],
-        findings=tuple(by_cause(problems + findings) + mismatches(Path(source.root), pins)),
+        findings=tuple(by_cause(problems + findings) + find_mismatches(Path(source.root), pins)),
         untold=source.problems.more,
         notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
-        named={what: tuple(ids) for what, ids in named.items()},
+        named={trait: tuple(ids) for trait, ids in named.items()},
         not_for_a_release=counted["not_for_a_release"],
-        shown=tuple(rendered(sample) for _, _, sample in sorted(shown, reverse=True)),
+        shown=tuple(render_sample(sample) for _, _, sample in sorted(examples, reverse=True)),
     )
 
 
-def _documents(
-    source: Source, wanted: dict[str, tuple[str, str]], findings: list[str], limit: int | None
+def _check_documents(
+    source: Source,
+    gold_documents: dict[str, tuple[str, str]],
+    findings: list[str],
+    limit: int | None,
 ) -> tuple[int, set[str]]:
     """Number of documents, and their pictures; gold without a document and repeated ids become findings.
 
     Args:
-        wanted: id of gold evidence -> its document, and one of its samples.
+        gold_documents: id of gold evidence -> its document, and one of its samples.
     """
-    missing = dict(wanted)
+    missing = dict(gold_documents)
     ids = Seen()
     images: set[str] = set()
     number = 0
@@ -210,7 +213,7 @@ def _documents(
     return number, images
 
 
-def pictures(sample: Sample) -> Iterator[ImageRef]:
+def pictures_of(sample: Sample) -> Iterator[ImageRef]:
     """Every picture of a sample: of the question, then of its evidence."""
     yield from sample.images
     for evidence in (*sample.gold, *sample.negatives):
@@ -218,15 +221,17 @@ def pictures(sample: Sample) -> Iterator[ImageRef]:
             yield evidence.image
 
 
-def rendered(sample: Sample) -> Rendered:
+def render_sample(sample: Sample) -> Rendered:
     """A sample as text."""
 
     def line(evidence: Evidence) -> str:
-        what = f"[{evidence.level}] {evidence.title}".rstrip()
+        heading = f"[{evidence.level}] {evidence.title}".rstrip()
         if evidence.modality is Modality.IMAGE and evidence.image is not None:
-            return f"{what} <{evidence.image.width}x{evidence.image.height} {evidence.image.uri}>"
+            return (
+                f"{heading} <{evidence.image.width}x{evidence.image.height} {evidence.image.uri}>"
+            )
         text = " ".join((evidence.text or "").split())
-        return f"{what}: {text[:160]}{'...' if len(text) > 160 else ''}"
+        return f"{heading}: {text[:160]}{'...' if len(text) > 160 else ''}"
 
     return Rendered(
         id=sample.id,

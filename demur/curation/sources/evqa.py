@@ -32,14 +32,14 @@ from demur.corpora.formats import (
 )
 from demur.corpora.lineage import quotation_id
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
-    chosen,
+    fields_as_attributes,
     first_there,
+    named_splits,
     one_of,
-    readable,
-    shown,
     text_of,
+    with_entities_decoded,
 )
 
 REQUIRED = (
@@ -82,13 +82,15 @@ class EncyclopedicVQA(NativeSource):
         types: str = "all",
     ) -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("test", "val", "train"))
-        self.types = chosen(self.name, types, ("templated", "automatic", "multi_answer", "2_hop"))
+        self.splits = named_splits(self.name, split, ("test", "val", "train"))
+        self.types = named_splits(
+            self.name, types, ("templated", "automatic", "multi_answer", "2_hop")
+        )
         self.each = one_of(self.name, "images", images, "first", "each") == "each"
 
     # --- knowledge base ---
 
-    def _pages(self) -> Iterator[tuple[str, str, Any]]:
+    def _read_pages(self) -> Iterator[tuple[str, str, Any]]:
         path = first_existing(self.root, "encyclopedic_kb_wiki.json", "encyclopedic_kb_wiki.zip")
         if path is None:
             self.problems.add(
@@ -102,14 +104,14 @@ class EncyclopedicVQA(NativeSource):
     def documents(self) -> Iterator[Document]:
         """One document per section with text, then one per downloaded picture; ``page`` is the article's URL."""
         documents = evqa.documents(
-            self._pages(),
+            self._read_pages(),
             self.problems,
             self.notes,
             files=self._pictures(),
             picture=self.picture,
             optional_pictures=True,
         )
-        yield from map(readable, documents)
+        yield from map(with_entities_decoded, documents)
 
     def _pictures(self) -> dict[str, str]:
         path = self.root / "kb_images.jsonl"
@@ -121,7 +123,7 @@ class EncyclopedicVQA(NativeSource):
 
     # --- questions ---
 
-    def _rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, str]]]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, str]]]]:
         for split in self.splits:
             path = self.need(f"{split}.csv")
             for place, row in csv_rows(path, self.problems, required=REQUIRED):
@@ -134,23 +136,25 @@ class EncyclopedicVQA(NativeSource):
         quiet = Problems()
         for split in self.splits:
             for _, row in csv_rows(self.need(f"{split}.csv"), quiet, required=REQUIRED):
-                urls.update(map(page_key, _parts(row["wikipedia_url"])))
+                urls.update(map(page_key, _split_parts(row["wikipedia_url"])))
                 if row["dataset_name"] == "inaturalist":
                     ids.update(image_ids(row))
-        names = self._names(ids)
-        pages = Lookup(((page_key(url), [url, row]) for _, url, row in self._pages()), urls)
+        names = self._find_file_names(ids)
+        pages = Lookup(((page_key(url), [url, row]) for _, url, row in self._read_pages()), urls)
         if pages.repeated:
             self.notes[evqa.REPEATED] += pages.repeated
-        for place, id_, (split, row) in self._rows():
+        for place, id_, (split, row) in self._read_rows():
             if row["question_type"] not in self.types:
                 self.notes[f"question type {row['question_type']!r} not asked for"] += 1
                 continue
             yield from (
-                self.make(place, id_, partial(self._of_row, place, id_, split, row, pages, names))
+                self.make(
+                    place, id_, partial(self._samples_of_row, place, id_, split, row, pages, names)
+                )
                 or ()
             )
 
-    def _of_row(
+    def _samples_of_row(
         self,
         place: str,
         id_: str,
@@ -164,13 +168,17 @@ class EncyclopedicVQA(NativeSource):
             self.notes[
                 "questions with a reference that the official scorer refuses (articles only)"
             ] += 1
-        gold, lacks = self._gold(row, pages)
+        gold, lacks = self._gold_of_hops(row, pages)
         ids = image_ids(row)
         if not ids:
             raise DataError("no image id", cure="mend the row or leave it out")
-        found = [(image_id, self._image(row["dataset_name"], image_id, names)) for image_id in ids]
+        candidates = [
+            (image_id, self._find_image(row["dataset_name"], image_id, names)) for image_id in ids
+        ]
 
-        def sample(sample_id: str, image_id: str, pictures: list[Found], **more: str) -> Sample:
+        def sample(
+            sample_id: str, image_id: str, pictures: list[FoundImage], **further_attributes: str
+        ) -> Sample:
             return self.sample(
                 place,
                 sample_id,
@@ -184,29 +192,33 @@ class EncyclopedicVQA(NativeSource):
                 topic=row["question_type"],
                 cluster=row["wikipedia_url"],
                 attributes={
-                    **shown(row, "dataset_name", category="dataset_category_id"),
-                    **shown(row, url_seen_in_train="wikipedia_url_used_in_train"),
+                    **fields_as_attributes(row, "dataset_name", category="dataset_category_id"),
+                    **fields_as_attributes(row, url_seen_in_train="wikipedia_url_used_in_train"),
                     "image_id": image_id,
-                    **more,
+                    **further_attributes,
                 },
             )
 
         if self.each:
-            return [sample(f"{id_}:{image_id}", image_id, [picture]) for image_id, picture in found]
-        image_id, first = next(((i, f) for i, f in found if f.ref), found[0])
-        more = {"image_alternatives": "|".join(ids)} if len(ids) > 1 else {}
+            return [
+                sample(f"{id_}:{image_id}", image_id, [picture]) for image_id, picture in candidates
+            ]
+        image_id, first = next(((i, f) for i, f in candidates if f.ref), candidates[0])
+        further_attributes = {"image_alternatives": "|".join(ids)} if len(ids) > 1 else {}
         if first.ref is None:
-            return [sample(id_, image_id, [picture for _, picture in found], **more)]
-        if passed := [f"{i} {f.status}" for i, f in found[: ids.index(image_id)]]:
-            more["images_passed_over"] = ", ".join(passed)
+            return [
+                sample(id_, image_id, [picture for _, picture in candidates], **further_attributes)
+            ]
+        if passed := [f"{i} {f.status}" for i, f in candidates[: ids.index(image_id)]]:
+            further_attributes["images_passed_over"] = ", ".join(passed)
             self.notes["questions shown with a later image because the first cannot be read"] += 1
-        return [sample(id_, image_id, [first], **more)]
+        return [sample(id_, image_id, [first], **further_attributes)]
 
-    def _gold(self, row: dict[str, str], pages: Lookup) -> tuple[list[Evidence], list[str]]:
+    def _gold_of_hops(self, row: dict[str, str], pages: Lookup) -> tuple[list[Evidence], list[str]]:
         """The evidence section of each hop (or the evidence text, or the whole article), and what is missing."""
         gold: list[Evidence] = []
         lacks: list[str] = []
-        urls, sections = _parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
+        urls, sections = _split_parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
         for hop, stated_url in enumerate(urls):
             url, page = pages.get(page_key(stated_url)) or ("", None)
             if not isinstance(page, dict):
@@ -221,18 +233,18 @@ class EncyclopedicVQA(NativeSource):
                     f"gold section missing: {url} has {len(texts)} sections, not {stated!r}"
                 )
             elif not stated or not texts[number].text.strip():
-                whole = "\n\n".join(text for _, _, text in texts if text.strip())
+                article = "\n\n".join(text for _, _, text in texts if text.strip())
                 title = str(page.get("title") or url)
                 self.notes["gold at article level: no section is named, or it is empty"] += 1
-                gold.append(_evidence(url, url, title, whole, "article"))
+                gold.append(_gold_evidence(url, url, title, article, "article"))
             elif row.get("evidence", "").strip() and len(urls) == 1:
                 text = row["evidence"].strip()
                 quoted = quotation_id(evqa.section_id(url, number), digest(text.encode(), 8))
-                cut = _evidence(quoted, url, texts[number].title, text, "passage")
+                cut = _gold_evidence(quoted, url, texts[number].title, text, "passage")
                 gold.append(cut.model_copy(update={"document": evqa.section_id(url, number)}))
             else:
                 gold.append(
-                    _evidence(evqa.section_id(url, number), url, *texts[number][1:], "section")
+                    _gold_evidence(evqa.section_id(url, number), url, *texts[number][1:], "section")
                 )
         if not urls:
             lacks.append("gold page missing: no URL")
@@ -240,21 +252,21 @@ class EncyclopedicVQA(NativeSource):
 
     # --- images ---
 
-    def _names(self, wanted: set[str]) -> dict[str, str]:
+    def _find_file_names(self, wanted_ids: set[str]) -> dict[str, str]:
         """File name of each wanted iNaturalist image id."""
         names: dict[str, str] = {}
         for file in ("inat_id2name.json", "val_id2name.json", "train_id2name.json"):
             if (self.root / file).is_file():
                 entries = json_items(self.root / file, self.problems)
-                names.update((key, str(value)) for _, key, value in entries if key in wanted)
+                names.update((key, str(value)) for _, key, value in entries if key in wanted_ids)
         for file in ("val.json", "train.json"):
-            if wanted - names.keys() and (self.root / file).is_file():
+            if wanted_ids - names.keys() and (self.root / file).is_file():
                 for _, image in json_elements(self.root / file, self.problems, under="images"):
-                    if isinstance(image, dict) and str(image.get("id")) in wanted:
+                    if isinstance(image, dict) and str(image.get("id")) in wanted_ids:
                         names.setdefault(str(image["id"]), str(image.get("file_name")))
         return names
 
-    def _image(self, dataset: str, image_id: str, names: dict[str, str]) -> Found:
+    def _find_image(self, dataset: str, image_id: str, names: dict[str, str]) -> FoundImage:
         if dataset == "landmarks":
             below = "/".join((*image_id[:3], image_id))
             roots = [
@@ -271,12 +283,12 @@ class EncyclopedicVQA(NativeSource):
             )
         name = names.get(image_id)
         if name is None:
-            return Found(f"{image_id} (no file name in any id map)", None, "missing")
+            return FoundImage(f"{image_id} (no file name in any id map)", None, "missing")
         tops = ("inaturalist/", "inat/", "inaturalist/val/", "inat/val/", "")
         return first_there((self.images.file(f"{top}{name}") for top in tops), name)
 
 
-def _evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
+def _gold_evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
     document = Document(id=id_, page=url, title=title, text=text, licence="CC-BY-SA")
     return Evidence.of(document, Role.GOLD, level=level)
 
@@ -290,7 +302,7 @@ def page_key(url: str) -> str:
     return unicodedata.normalize("NFC", unquote(url)).replace(" ", "_")
 
 
-def _parts(field: str) -> list[str]:
+def _split_parts(field: str) -> list[str]:
     return [part.strip() for part in field.split("|") if part.strip()]
 
 
@@ -299,14 +311,14 @@ def image_ids(row: dict[str, str]) -> list[str]:
     field = row["dataset_image_ids"].strip()
     if field.startswith("["):
         field = field.strip("[]").replace(",", "|").replace('"', "").replace("'", "")
-    return list(dict.fromkeys(_parts(field)))
+    return list(dict.fromkeys(_split_parts(field)))
 
 
 def answer_spec(row: dict[str, str]) -> AnswerSpec:
     """``|`` separates accepted forms; inside one, ``&&`` separates the parts of a multi_answer."""
     several = row["question_type"] == "multi_answer"
     forms = []
-    for form in _parts(row["answer"]):
+    for form in _split_parts(row["answer"]):
         parts = [part.strip() for part in form.split("&&") if part.strip()] if several else [form]
         if parts:
             forms.append(tuple(parts))

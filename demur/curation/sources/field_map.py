@@ -21,12 +21,12 @@ from demur.core.store import parsed_yaml, read_text
 MAP = "demur-map.yaml"
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """One name as a list of names."""
     return (value,) if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 """Names of fields: one, or a list."""
 
 
@@ -168,11 +168,11 @@ def read_map(path: Path) -> FieldMap:
         )
     complaints = [(place, f"{place} occurs twice") for place in repeated_keys(root)]
     try:
-        found = FieldMap.model_validate(value)
+        field_map = FieldMap.model_validate(value)
         if not complaints:
-            return found
+            return field_map
     except ValidationError as error:
-        complaints += [_complaint(each, root) for each in error.errors()]
+        complaints += [_say_what_is_wrong(each, root) for each in error.errors()]
     messages = list(dict.fromkeys(message for _, message in complaints))
     key = next(
         (step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples"
@@ -197,11 +197,11 @@ def repeated_keys(node: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
             yield from repeated_keys(value, place)
 
 
-def _complaint(error: Any, root: Any) -> tuple[str, str]:
+def _say_what_is_wrong(error: Any, root: Any) -> tuple[str, str]:
     """(key, what is wrong with it) of one error of the validator."""
     steps = [step for step in error["loc"] if isinstance(step, int) or str(step).isidentifier()]
-    line, value, steps = _found(root, steps)
-    place = _shown(steps)
+    line, value, steps = _locate(root, steps)
+    place = _path_text(steps)
     at = f"line {line}: "
     kind = error["type"]
     if kind == "extra_forbidden":
@@ -209,21 +209,21 @@ def _complaint(error: Any, root: Any) -> tuple[str, str]:
             str(error["loc"][-1]),
             steps[:-1] if steps and steps[-1] == error["loc"][-1] else steps,
         )
-        known = sorted(_keys(above))
-        hint = did_you_mean(key, known) or f"it knows {', '.join(known)}"
-        return place, f"{at}{_shown(above) or 'the map'} has no key {key!r}; {hint}"
+        known_keys = sorted(_keys(above))
+        hint = did_you_mean(key, known_keys) or f"it knows {', '.join(known_keys)}"
+        return place, f"{at}{_path_text(above) or 'the map'} has no key {key!r}; {hint}"
     if kind == "missing":
         return (
             place,
-            f"{at}{_shown(list(error['loc'])[:-1]) or 'the map'} lacks the key {error['loc'][-1]!r}",
+            f"{at}{_path_text(list(error['loc'])[:-1]) or 'the map'} lacks the key {error['loc'][-1]!r}",
         )
     if kind == "value_error":
-        said = str(error["msg"]).removeprefix("Value error, ")
-        return place if "fields" in said else f"{place}.files", f"{at}{place} {said}"
+        reason = str(error["msg"]).removeprefix("Value error, ")
+        return place if "fields" in reason else f"{place}.files", f"{at}{place} {reason}"
     if kind == "string_pattern_mismatch":
         return place, f"{at}{place} is {value!r}, expected small letters, digits, - and _"
     if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return place, f"{at}{place} is {_kind(value)}, expected keys below it"
+        return place, f"{at}{place} is {_kind_in_words(value)}, expected keys below it"
     several = steps and steps[-1] in ("files", "images", "gold", "negatives", "attributes")
     expected = (
         "a name or a list of names"
@@ -232,12 +232,12 @@ def _complaint(error: Any, root: Any) -> tuple[str, str]:
         if place == "documents"
         else "one text"
     )
-    return place, f"{at}{place} is {_kind(value)}, expected {expected}"
+    return place, f"{at}{place} is {_kind_in_words(value)}, expected {expected}"
 
 
-def _found(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
+def _locate(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
     """(line, value as plain data, existing steps) of a place in the map."""
-    node, line, taken = root, root.start_mark.line + 1, []
+    node, line, existing_steps = root, root.start_mark.line + 1, []
     for step in steps:
         if isinstance(node, yaml.MappingNode):
             pair = next((pair for pair in node.value if pair[0].value == step), None)
@@ -253,16 +253,22 @@ def _found(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
             continue  # one part in place of a list
         else:
             break
-        taken.append(step)
-    return line, yaml.SafeLoader("").construct_document(node) if node is not None else None, taken
+        existing_steps.append(step)
+    return (
+        line,
+        yaml.SafeLoader("").construct_document(node) if node is not None else None,
+        existing_steps,
+    )
 
 
-def _shown(steps: Sequence[Any]) -> str:
+def _path_text(steps: Sequence[Any]) -> str:
     """``samples.fields.gold``, ``documents[1].fields``."""
-    shown = ""
+    path_text = ""
     for step in steps:
-        shown += f"[{step}]" if isinstance(step, int) else f".{step}" if shown else str(step)
-    return shown
+        path_text += (
+            f"[{step}]" if isinstance(step, int) else f".{step}" if path_text else str(step)
+        )
+    return path_text
 
 
 def _keys(steps: Sequence[Any]) -> Iterable[str]:
@@ -281,7 +287,7 @@ def _keys(steps: Sequence[Any]) -> Iterable[str]:
     return kind.model_fields if kind is not None else ()
 
 
-def _kind(value: Any) -> str:
+def _kind_in_words(value: Any) -> str:
     if value is None:
         return "empty"
     if isinstance(value, dict):
@@ -316,14 +322,14 @@ class Used:
         names = (
             (key, name)
             for key in sorted(stated)
-            for name in _listed(getattr(part.fields, key))
+            for name in _as_list(getattr(part.fields, key))
             if name
         )
         self._wanted = {f"{place}.fields.{key}: {name}": (key, name) for key, name in names}
         self._mapped = {
             name
             for key in type(part.fields).model_fields
-            for name in _listed(getattr(part.fields, key))
+            for name in _as_list(getattr(part.fields, key))
         }
         self._missing = dict(self._wanted)
         self._keys: dict[str, None] = {}
@@ -336,8 +342,8 @@ class Used:
             self._keys.update(dict.fromkeys(map(str, row)))
         if self._missing:
             self._missing = {
-                said: each
-                for said, each in self._missing.items()
+                mention: each
+                for mention, each in self._missing.items()
                 if pick(row, each[1], _ABSENT) is _ABSENT
             }
 
@@ -350,13 +356,13 @@ class Used:
         """A problem for each field that the map names and no row has."""
         if not self.rows:
             return
-        have = list(self._keys)
-        for said, (_, name) in self._missing.items():
-            near = did_you_mean(name, [key for key in have if key not in self._mapped] or have)
-            rows = (
-                f"the rows have {', '.join(have[:_SHOWN])}{', ...' if len(have) > _SHOWN else ''}"
+        seen_keys = list(self._keys)
+        for mention, (_, name) in self._missing.items():
+            near = did_you_mean(
+                name, [key for key in seen_keys if key not in self._mapped] or seen_keys
             )
-            yield f"{MAP}: {said}: none of the {self.rows:,} rows of {self._where} has this field; {near or rows}"
+            rows = f"the rows have {', '.join(seen_keys[:_SHOWN])}{', ...' if len(seen_keys) > _SHOWN else ''}"
+            yield f"{MAP}: {mention}: none of the {self.rows:,} rows of {self._where} has this field; {near or rows}"
 
     def unused(self) -> list[str]:
         """Fields of the rows that the map does not use."""

@@ -49,9 +49,9 @@ from demur.curation.sources.field_map import (
     read_map,
 )
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
-    truth,
+    read_truth,
 )
 
 _ANSWERABLE = {"answerable": True, "unanswerable": False}
@@ -110,9 +110,9 @@ class Generic(NativeSource):
 
     # --- rows ---
 
-    def _rows(self, origin: Rows, problems: Problems) -> Iterator[_Row]:
+    def _read_rows(self, origin: Rows, problems: Problems) -> Iterator[_Row]:
         if origin.dataset is not None:
-            yield from self._repository(origin.dataset)
+            yield from self._read_repository(origin.dataset)
         for pattern in origin.files:
             inside(
                 self.root, pattern
@@ -125,9 +125,9 @@ class Generic(NativeSource):
             if not paths or not paths[0].is_file():
                 self.need(pattern)
             for path in paths:
-                yield from self._file(path, problems)
+                yield from self._read_file(path, problems)
 
-    def _file(self, path: Path, problems: Problems) -> Iterator[_Row]:
+    def _read_file(self, path: Path, problems: Problems) -> Iterator[_Row]:
         below = path.relative_to(self.root).as_posix()
         for place, number, value in table_rows(path, problems):
             in_cell = (
@@ -137,7 +137,7 @@ class Generic(NativeSource):
             )
             yield _Row(place, value, in_cell)
 
-    def _repository(self, repository: Repository) -> Iterator[_Row]:
+    def _read_repository(self, repository: Repository) -> Iterator[_Row]:
         local = self.root / repository.path
         path = str(local) if local.exists() else repository.path
         for _, number, value in dataset_rows(path, name=repository.name, split=repository.split):
@@ -148,7 +148,7 @@ class Generic(NativeSource):
     def documents(self) -> Iterator[Document]:
         """Documents of every part of the map, in its order."""
         if self._fits:
-            yield from self.records(self._document_rows(), self._document)
+            yield from self.records(self._document_rows(), self._make_document)
 
     @cached_property
     def _fits(self) -> bool:
@@ -165,7 +165,7 @@ class Generic(NativeSource):
         ]
         fits = True
         for used in parts:
-            for row in self._rows(used.part, Problems()):
+            for row in self._read_rows(used.part, Problems()):
                 used.saw(row.value)
                 if used.complete and used.rows >= LOOKED_AT:
                     break
@@ -181,27 +181,27 @@ class Generic(NativeSource):
 
     def _document_rows(self) -> Iterator[tuple[str, str, tuple[DocumentsPart, _Row]]]:
         for part in self.map.documents:
-            for row in self._rows(part, self.problems):
-                yield row.place, _id(pick(row.value, part.fields.id)), (part, row)
+            for row in self._read_rows(part, self.problems):
+                yield row.place, _id_text(pick(row.value, part.fields.id)), (part, row)
 
-    def _document(self, place: str, id_: str, part: DocumentsPart, row: _Row) -> Document:
+    def _make_document(self, place: str, id_: str, part: DocumentsPart, row: _Row) -> Document:
         fields = part.fields
         if not id_:
             raise DataError(f"no {fields.id}", cure="mend the row or leave it out")
-        image = self._images(row, fields.image)
+        image = self._find_images(row, fields.image)
         if image and image[0].ref is None:
             raise DataError(
                 f"picture {image[0].status}: {image[0].name}", cure="fetch it, or leave the row out"
             )
         return Document(
             id=id_,
-            title=_text(row, fields.title),
-            text=_text(row, fields.text) or None,
+            title=_text_of_field(row, fields.title),
+            text=_text_of_field(row, fields.text) or None,
             image=image[0].ref if image else None,
-            page=_text(row, fields.page),
-            source=_text(row, fields.source) or self.name,
-            licence=_text(row, fields.licence),
-            attributes=_attributes(row, fields.attributes),
+            page=_text_of_field(row, fields.page),
+            source=_text_of_field(row, fields.source) or self.name,
+            licence=_text_of_field(row, fields.licence),
+            attributes=_attributes_of_row(row, fields.attributes),
         )
 
     # --- samples ---
@@ -211,18 +211,20 @@ class Generic(NativeSource):
         if not self._fits:
             return
         fields = self.map.samples.fields
-        wanted: set[str] = set()
+        wanted_ids: set[str] = set()
         if self.map.documents:
-            for row in self._rows(self.map.samples, Problems()):
-                named = _several(row, (*_names(fields.gold), *_names(fields.negatives)))
-                wanted.update(_id(value) for value in named)
-        documents = Lookup(self._found(wanted), wanted)
+            for row in self._read_rows(self.map.samples, Problems()):
+                named = _values_of_fields(
+                    row, (*_as_names(fields.gold), *_as_names(fields.negatives))
+                )
+                wanted_ids.update(_id_text(value) for value in named)
+        documents = Lookup(self._wanted_documents(wanted_ids), wanted_ids)
         rows = (
-            (row.place, _id(pick(row.value, fields.id)), (row, documents))
-            for row in self._rows(self.map.samples, self.problems)
+            (row.place, _id_text(pick(row.value, fields.id)), (row, documents))
+            for row in self._read_rows(self.map.samples, self.problems)
         )
         gold_texts = Counter[bool]()
-        for sample in self.records(rows, self._sample):
+        for sample in self.records(rows, self._make_sample):
             gold_texts.update(_LIKE_AN_ID.fullmatch(e.text) is None for e in sample.gold if e.text)
             yield sample
         if not self.map.documents and gold_texts[False] and not gold_texts[True]:
@@ -231,16 +233,18 @@ class Generic(NativeSource):
                 "has no part `documents` with the documents of these ids"
             )
 
-    def _found(self, wanted: set[str]) -> Iterator[tuple[str, Any]]:
+    def _wanted_documents(self, wanted_ids: set[str]) -> Iterator[tuple[str, Any]]:
         """The wanted documents as JSON, for `demur.corpora.formats.Lookup`."""
-        if wanted:
+        if wanted_ids:
             for place, id_, (part, row) in self._document_rows():
-                if id_ in wanted:
-                    document = self.make(place, id_, partial(self._document, place, id_, part, row))
+                if id_ in wanted_ids:
+                    document = self.make(
+                        place, id_, partial(self._make_document, place, id_, part, row)
+                    )
                     if document is not None:
                         yield id_, document.model_dump(mode="json")
 
-    def _sample(self, place: str, id_: str, row: _Row, documents: Lookup) -> Sample:
+    def _make_sample(self, place: str, id_: str, row: _Row, documents: Lookup) -> Sample:
         part, fields = self.map.samples, self.map.samples.fields
         lacks: list[str] = []
         missing: list[str] = []
@@ -248,42 +252,54 @@ class Generic(NativeSource):
             place,
             id_,
             row.value,
-            question=_text(row, fields.question),
-            answers=self._answers(row),
-            images=[found for name in _names(fields.images) for found in self._images(row, name)],
-            answerable=self._answerable(row),
-            gold=self._evidence(row, fields.gold, Role.GOLD, documents, lacks),
-            negatives=self._evidence(row, fields.negatives, Role.DISTRACTOR, documents, missing),
+            question=_text_of_field(row, fields.question),
+            answers=self._make_answers(row),
+            images=[
+                image for name in _as_names(fields.images) for image in self._find_images(row, name)
+            ],
+            answerable=self._is_answerable(row),
+            gold=self._gather_evidence(row, fields.gold, Role.GOLD, documents, lacks),
+            negatives=self._gather_evidence(
+                row, fields.negatives, Role.DISTRACTOR, documents, missing
+            ),
             lacks=lacks,
             missing=missing,
-            split=_text(row, fields.split) or part.split,
-            topic=_text(row, fields.topic),
-            cluster=_text(row, fields.cluster),
-            attributes=_attributes(row, fields.attributes),
-            licence=_text(row, fields.licence) or part.licence,
+            split=_text_of_field(row, fields.split) or part.split,
+            topic=_text_of_field(row, fields.topic),
+            cluster=_text_of_field(row, fields.cluster),
+            attributes=_attributes_of_row(row, fields.attributes),
+            licence=_text_of_field(row, fields.licence) or part.licence,
             native=_without_bytes(row.value),
         )
 
-    def _answerable(self, row: _Row) -> bool:
+    def _is_answerable(self, row: _Row) -> bool:
         """Whether a row is answerable; yes if it does not say."""
         name = self.map.samples.fields.answerable
         if not name:
             return True
-        said = _ANSWERABLE.get(_text(row, name).strip().lower(), _text(row, name))
-        answerable = truth(said, name)
+        label = _ANSWERABLE.get(
+            _text_of_field(row, name).strip().lower(), _text_of_field(row, name)
+        )
+        answerable = read_truth(label, name)
         if answerable is None:
             self.notes[f"rows taken for answerable, because {name} is empty"] += 1
         return answerable is not False
 
-    def _answers(self, row: _Row) -> AnswerSpec:
-        fields, how = self.map.samples.fields, self.map.samples.answers
+    def _make_answers(self, row: _Row) -> AnswerSpec:
+        fields, answer_fields = self.map.samples.fields, self.map.samples.answers
         cell = pick(row.value, fields.answers)
         forms = accepted_forms(cell, fields.answers)
-        if how.any:
-            forms = [(piece,) for form in forms for part in form for piece in part.split(how.any)]
-        if how.all:
+        if answer_fields.any:
             forms = [
-                tuple(piece for part in form for piece in part.split(how.all)) for form in forms
+                (piece,)
+                for form in forms
+                for part in form
+                for piece in part.split(answer_fields.any)
+            ]
+        if answer_fields.all:
+            forms = [
+                tuple(piece for part in form for piece in part.split(answer_fields.all))
+                for form in forms
             ]
         accepted = tuple(tuple(map(str.strip, form)) for form in forms)
         options = (
@@ -291,8 +307,8 @@ class Generic(NativeSource):
             if fields.choices
             else Options()
         )
-        span = _span(row, fields.number)
-        kind: Any = _text(row, fields.answer_kind)
+        span = _number_range(row, fields.number)
+        kind: Any = _text_of_field(row, fields.answer_kind)
         if not kind:
             several = "parts" if any(len(form) > 1 for form in accepted) else "string"
             kind = "choice" if options.pairs else "number" if span else several
@@ -300,14 +316,14 @@ class Generic(NativeSource):
         return AnswerSpec(
             kind=kind,
             accepted=without_positions(accepted, cell, options, fields.answers),
-            canonical=_text(row, fields.canonical),
+            canonical=_text_of_field(row, fields.canonical),
             number=span,
-            unit=_text(row, fields.unit),
+            unit=_text_of_field(row, fields.unit),
             choices=options.pairs,
-            rule=how.rule,
+            rule=answer_fields.rule,
         )
 
-    def _evidence(
+    def _gather_evidence(
         self,
         row: _Row,
         names: str | tuple[str, ...],
@@ -315,9 +331,9 @@ class Generic(NativeSource):
         documents: Lookup,
         lacks: list[str],
     ) -> list[Evidence]:
-        found: list[Evidence] = []
-        where = ", ".join(_names(names))
-        for value in _several(row, _names(names)):
+        evidence: list[Evidence] = []
+        field_names = ", ".join(_as_names(names))
+        for value in _values_of_fields(row, _as_names(names)):
             if isinstance(value, dict):
                 picture = value.get("image")
                 image = self.images.cell(picture, "image", in_place=False) if picture else None
@@ -325,7 +341,7 @@ class Generic(NativeSource):
                     lacks.append(f"{role} picture {image.status}: {image.name}")
                     continue
                 texts = {
-                    key: cell_text(value.get(key), f"{where}.{key}")
+                    key: cell_text(value.get(key), f"{field_names}.{key}")
                     for key in ("id", "title", "text", "document", "page", "licence")
                 }
                 text = texts["text"] or None
@@ -338,17 +354,17 @@ class Generic(NativeSource):
                     **texts
                     | {"text": text, "id": texts["id"] or digest([texts["title"], content], 16)},
                 )
-                found.append(Evidence.of(document, role))
+                evidence.append(Evidence.of(document, role))
             elif self.map.documents:
-                id_ = cell_text(value, where)
+                id_ = cell_text(value, field_names)
                 stored = documents.get(id_)
                 if stored is None:
                     lacks.append(f"{role} document missing: {id_}")
                 else:
-                    found.append(Evidence.of(Document.model_validate(stored), role))
+                    evidence.append(Evidence.of(Document.model_validate(stored), role))
             else:
-                text = cell_text(value, where)
-                found.append(
+                text = cell_text(value, field_names)
+                evidence.append(
                     Evidence(
                         id=digest(text.encode(), 16),
                         modality=Modality.TEXT,
@@ -357,11 +373,11 @@ class Generic(NativeSource):
                         role=role,
                     )
                 )
-        return found
+        return evidence
 
     # --- images ---
 
-    def _images(self, row: _Row, name: str) -> list[Found]:
+    def _find_images(self, row: _Row, name: str) -> list[FoundImage]:
         """Images of a field, which holds one in any form (`demur.core.uris.picture_in`), or a list of these."""
         value = literal(pick(row.value, name)) if name else None
         cells = value if isinstance(value, list) else [value]
@@ -379,20 +395,20 @@ class Generic(NativeSource):
 # --- fields --------------------------------------------------------------------------------------
 
 
-def _names(names: str | tuple[str, ...]) -> tuple[str, ...]:
+def _as_names(names: str | tuple[str, ...]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) and names else tuple(names)
 
 
-def _id(value: Any) -> str:
+def _id_text(value: Any) -> str:
     """An id as text; "" for what none is, so that its row is refused."""
     return "" if isinstance(value, list | dict) else cell_text(value, "id")
 
 
-def _text(row: _Row, name: str) -> str:
+def _text_of_field(row: _Row, name: str) -> str:
     return cell_text(pick(row.value, name), name) if name else ""
 
 
-def _span(row: _Row, name: str) -> tuple[float, float] | None:
+def _number_range(row: _Row, name: str) -> tuple[float, float] | None:
     """The range of a number: a number, or a list of its two ends; in a table it is written as text."""
     value = literal(pick(row.value, name)) if name else None
     if is_empty(value):
@@ -407,20 +423,20 @@ def _span(row: _Row, name: str) -> tuple[float, float] | None:
     return low, high
 
 
-def _several(row: _Row, names: tuple[str, ...]) -> list[Any]:
+def _values_of_fields(row: _Row, names: tuple[str, ...]) -> list[Any]:
     return [item for name in names for item in listed(pick(row.value, name)) if not is_empty(item)]
 
 
-def _attributes(row: _Row, names: tuple[str, ...]) -> dict[str, str]:
-    found = {name: pick(row.value, name) for name in names}
+def _attributes_of_row(row: _Row, names: tuple[str, ...]) -> dict[str, str]:
+    value_of_field = {name: pick(row.value, name) for name in names}
     return {
-        name: _listed(value) if isinstance(value, list) else str(value)
-        for name, value in found.items()
+        name: _list_text(value) if isinstance(value, list) else str(value)
+        for name, value in value_of_field.items()
         if value is not None and value != []
     }
 
 
-def _listed(values: list[Any]) -> str:
+def _list_text(values: list[Any]) -> str:
     """A list as the text of an attribute: JSON if it holds objects or lists (turns of a conversation)."""
     if any(isinstance(value, dict | list) for value in values):
         return json.dumps(values, ensure_ascii=False)

@@ -24,12 +24,12 @@ from demur.core.store import Problems
 from demur.corpora import wiki6m
 from demur.corpora.formats import Lookup, csv_rows, first_existing, json_lines
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
-    chosen,
     first_there,
-    readable,
+    named_splits,
     text_of,
+    with_entities_decoded,
 )
 from demur.curation.sources.passages import gold_of, paragraphs
 
@@ -51,7 +51,7 @@ class InfoSeek(NativeSource):
 
     def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("val", "train"), ("test", "human"))
+        self.splits = named_splits(self.name, split, ("val", "train"), ("test", "human"))
 
     # --- knowledge base ---
 
@@ -64,7 +64,7 @@ class InfoSeek(NativeSource):
         if self._wiki is not None:
             rows = json_lines(self._wiki, self.problems)
             articles = wiki6m.documents(rows, self.problems, self.notes, source=self.name)
-            yield from map(readable, articles)
+            yield from map(with_entities_decoded, articles)
 
     # --- questions ---
 
@@ -74,14 +74,14 @@ class InfoSeek(NativeSource):
         kinds: dict[str, str] = {}
         for split in self.splits:
             self._join(split, entities, kinds)
-        articles = self._articles({qid for qid, _ in entities.values()})
+        articles = self._look_up_articles({qid for qid, _ in entities.values()})
         rows = (
             (place, id_, (split, row, entities.get(id_), kinds.get(id_), articles))
             for split in self.splits
             for place, row in json_lines(self.need(f"infoseek_{split}.jsonl"), self.problems)
             for id_ in [str(row.get("data_id") or "")]
         )
-        yield from self.records(rows, self._sample)
+        yield from self.records(rows, self._make_sample)
 
     def _join(
         self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]
@@ -112,17 +112,17 @@ class InfoSeek(NativeSource):
                     str(row.get("question_type") or "").lower()
                 )
 
-    def _articles(self, wanted: set[str]) -> Lookup:
+    def _look_up_articles(self, wanted_ids: set[str]) -> Lookup:
         if self._wiki is None:
             self.problems.add(
                 "Wiki6M_ver_1_0.jsonl.gz",
                 "not in the folder: no question can be given its gold article",
             )
-            return Lookup((), wanted)
+            return Lookup((), wanted_ids)
         rows = json_lines(self._wiki, self.problems)
-        return Lookup(((wiki6m.entity_id(row), row) for _, row in rows), wanted)
+        return Lookup(((wiki6m.entity_id(row), row) for _, row in rows), wanted_ids)
 
-    def _sample(
+    def _make_sample(
         self,
         place: str,
         data_id: str,
@@ -133,7 +133,7 @@ class InfoSeek(NativeSource):
         articles: Lookup,
     ) -> Sample:
         answers = answer_spec(row, kind)
-        image = self._image(text_of(row, "image_id"))
+        image = self._find_image(text_of(row, "image_id"))
         lacks: list[str] = []
         gold: list[Evidence] = []
         article = articles.get(entity[0]) if entity else None
@@ -193,17 +193,17 @@ class InfoSeek(NativeSource):
             for member, uri in self.members(archive).items()
         }
 
-    def _image(self, image_id: str) -> Found:
+    def _find_image(self, image_id: str) -> FoundImage:
         places = (
             f"oven_images/{image_id.removeprefix('oven_')[:2]}/{image_id}",
             f"oven_images/{image_id}",
         )
-        found = first_there(map(self.images.stem, places), image_id)
-        if found.status == "missing" and (path := self._paths.get(image_id)):
-            found = first_there(map(self.images.file, (path, f"oven_images/{path}")), image_id)
-        if found.status == "missing" and image_id in self._packed:
-            found = self.images.at(self._packed[image_id], image_id)
-        return found
+        image = first_there(map(self.images.stem, places), image_id)
+        if image.status == "missing" and (path := self._paths.get(image_id)):
+            image = first_there(map(self.images.file, (path, f"oven_images/{path}")), image_id)
+        if image.status == "missing" and image_id in self._packed:
+            image = self.images.at(self._packed[image_id], image_id)
+        return image
 
 
 def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
@@ -214,16 +214,24 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
     Raises:
         DataError: no answer, or a range that is not two numbers.
     """
-    shown = row.get("answer")
-    forms = [form for form in answer_texts(shown, "answer") if form]
+    raw_answer = row.get("answer")
+    forms = [form for form in answer_texts(raw_answer, "answer") if form]
     graded = row.get("answer_eval")
     if isinstance(graded, list) and len(graded) == 1 and isinstance(graded[0], dict):
         graded = graded[0]
     if isinstance(graded, dict) and "range" in graded:
-        low, high = _ends(graded["range"])
-        given = graded.get("wikidata")
-        given = given[0] if isinstance(given, list) and given else given
-        canonical = forms[0] if forms else str(given if given is not None else (low + high) / 2)
+        low, high = _range_ends(graded["range"])
+        wikidata_value = graded.get("wikidata")
+        wikidata_value = (
+            wikidata_value[0]
+            if isinstance(wikidata_value, list) and wikidata_value
+            else wikidata_value
+        )
+        canonical = (
+            forms[0]
+            if forms
+            else str(wikidata_value if wikidata_value is not None else (low + high) / 2)
+        )
         return AnswerSpec(
             kind="number",
             accepted=tuple((form,) for form in forms),
@@ -246,7 +254,7 @@ def answer_spec(row: dict[str, Any], kind: str | None) -> AnswerSpec:
     )
 
 
-def _ends(span: Any) -> tuple[float, float]:
+def _range_ends(span: Any) -> tuple[float, float]:
     """The first two numbers of a range; each, and the range itself, may be written as text."""
     with suppress(TypeError, ValueError, OverflowError):
         low, high = (float(end) for end in listed(span)[:2] if not isinstance(end, bool))

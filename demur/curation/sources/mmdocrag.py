@@ -17,14 +17,14 @@ from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems, digest
 from demur.corpora.formats import json_lines
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
-    chosen,
+    fields_as_attributes,
     items,
+    named_splits,
     one_of,
-    readable,
-    shown,
     text_of,
+    with_entities_decoded,
 )
 
 
@@ -56,31 +56,31 @@ class MMDocRAG(NativeSource):
         super().__init__(folder, problems)
         number = one_of(self.name, "quotes", quotes, "15", "20")
         self.splits = [
-            f"{part}_{number}" for part in chosen(self.name, split, ("dev", "evaluation"))
+            f"{part}_{number}" for part in named_splits(self.name, split, ("dev", "evaluation"))
         ]
         self.captions = one_of(self.name, "captions", captions, "yes", "no") == "yes"
 
     def documents(self) -> Iterator[Document]:
         """Every distinct quote of the chosen files; ``page`` is the document it is from."""
         seen: set[str] = set()
-        for place, id_, row in self._rows():
-            for document, _ in self.make(place, id_, partial(self._quotes, row)) or ():
+        for place, id_, row in self._read_rows():
+            for document, _ in self.make(place, id_, partial(self._read_quotes, row)) or ():
                 if document is not None and document.id not in seen:
                     seen.add(document.id)
-                    yield readable(document)
+                    yield with_entities_decoded(document)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; topic = domain, cluster = document."""
         yield from self.records(
-            ((place, id_, (row,)) for place, id_, row in self._rows()), self._sample
+            ((place, id_, (row,)) for place, id_, row in self._read_rows()), self._make_sample
         )
 
-    def _rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         for split in self.splits:
             for place, row in json_lines(self.need(f"{split}.jsonl"), self.problems):
                 yield place, f"{split}_{row.get('q_id', 'no q_id')}", row
 
-    def _sample(self, place: str, id_: str, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, place: str, id_: str, row: dict[str, Any]) -> Sample:
         if "messages" in row:
             raise DataError("a chat transcript, not a question row", cure="leave train.jsonl out")
         gold_ids = {str(quote) for quote in items(row["gold_quotes"])}
@@ -89,13 +89,13 @@ class MMDocRAG(NativeSource):
         lacks: list[str] = []
         missing: list[str] = []
         named: set[str] = set()
-        for document, what in self._quotes(row):
-            quote_id = what.partition(" ")[0]
+        for document, statement in self._read_quotes(row):
+            quote_id = statement.partition(" ")[0]
             named.add(quote_id)
             is_gold = quote_id in gold_ids
             if document is None:
                 (lacks if is_gold else missing).append(
-                    f"{'gold' if is_gold else 'negative'} quote {what}"
+                    f"{'gold' if is_gold else 'negative'} quote {statement}"
                 )
             else:
                 role = Role.GOLD if is_gold else Role.DISTRACTOR
@@ -123,7 +123,7 @@ class MMDocRAG(NativeSource):
             split=id_.rpartition("_")[0],
             topic=str(row.get("domain") or ""),
             cluster=text_of(row, "doc_name"),
-            attributes=shown(
+            attributes=fields_as_attributes(
                 row,
                 "question_type",
                 evidence_modality="evidence_modality_type",
@@ -131,34 +131,36 @@ class MMDocRAG(NativeSource):
             ),
         )
 
-    def _quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
+    def _read_quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
         """(document, quote id) of every quote in order; (None, ``quote id`` and what is wrong) for an unusable one."""
-        found: list[tuple[Document | None, str]] = []
+        quotes: list[tuple[Document | None, str]] = []
         name = str(row.get("doc_name") or "")
         for quote in items(row.get("text_quotes")):
             text = str(quote.get("text") or "").strip()
             quote_id = str(quote["quote_id"])
             if not text:
-                found.append((None, f"{quote_id} has no text"))
+                quotes.append((None, f"{quote_id} has no text"))
                 continue
             title = f"{name}, page {quote.get('page_id')}"
-            found.append((self._document(name, text, title, text=text), quote_id))
+            quotes.append((self._make_document(name, text, title, text=text), quote_id))
         for quote in items(row.get("img_quotes")):
             quote_id, path = str(quote["quote_id"]), str(quote.get("img_path") or "")
-            image = self._image(path)
+            image = self._find_image(path)
             if image.ref is None:
-                found.append((None, f"{quote_id} picture {image.status}: {path or 'no img_path'}"))
+                quotes.append((None, f"{quote_id} picture {image.status}: {path or 'no img_path'}"))
                 continue
             title = f"{name}, page {quote.get('page_id')}"
             if self.captions and quote.get("img_description"):
                 title = str(quote["img_description"])
-            found.append((self._document(name, path, title, image=image.ref), quote_id))
-        return found
+            quotes.append((self._make_document(name, path, title, image=image.ref), quote_id))
+        return quotes
 
-    def _document(self, name: str, content: str, title: str, **what: Any) -> Document:
+    def _make_document(
+        self, name: str, content: str, title: str, **content_fields: Any
+    ) -> Document:
         id_ = f"{name}:{digest([content, title], 12)}"
         return Document(
-            id=id_, title=title, page=name, source=self.name, licence=self.licence, **what
+            id=id_, title=title, page=name, source=self.name, licence=self.licence, **content_fields
         )
 
     @cached_property
@@ -166,13 +168,13 @@ class MMDocRAG(NativeSource):
         archive = self.root / "images.zip"
         return self.members(archive) if archive.is_file() else {}
 
-    def _image(self, path: str) -> Found:
+    def _find_image(self, path: str) -> FoundImage:
         below = path if path.startswith("images/") else f"images/{path}"
-        found = self.images.file(below)
-        if found.status != "missing":
-            return found
+        image = self.images.file(below)
+        if image.status != "missing":
+            return image
         uri = self._packed.get(below) or self._packed.get(below.removeprefix("images/"))
-        return self.images.at(uri, path) if uri else found
+        return self.images.at(uri, path) if uri else image
 
 
 def answer_spec(answer: Any) -> AnswerSpec:

@@ -18,7 +18,7 @@ from demur.core.cells import answer_texts, literal
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import inside, json_rows
-from demur.curation.sources.native import NativeSource, one_of, shown, text_of
+from demur.curation.sources.native import NativeSource, fields_as_attributes, one_of, text_of
 from demur.curation.sources.pdf_pages import Rendered
 
 UNANSWERABLE = "Not answerable"
@@ -62,29 +62,29 @@ class MMLongBenchDoc(NativeSource):
         if document not in self._numbers:
             folder = self.root / "pages" / document.removesuffix(".pdf")
             if folder.is_dir():
-                found = sorted(
+                numbers = sorted(
                     {int(page.stem) for page in folder.iterdir() if page.stem.isdecimal()}
                 )
             elif self._pdfs is not None and self._pages is not None:
-                found = list(range(1, self._pages.count(inside(self._pdfs, document)) + 1))
+                numbers = list(range(1, self._pages.count(inside(self._pdfs, document)) + 1))
             else:
-                found = []
-            self._numbers[document] = found
+                numbers = []
+            self._numbers[document] = numbers
         return self._numbers[document]
 
-    def _page(self, document: str, number: int) -> Document | None:
-        found = self.images.stem(f"pages/{document.removesuffix('.pdf')}/{number}")
-        if found.status == "missing" and self._pdfs is not None and self._pages is not None:
+    def _find_page(self, document: str, number: int) -> Document | None:
+        image = self.images.stem(f"pages/{document.removesuffix('.pdf')}/{number}")
+        if image.status == "missing" and self._pdfs is not None and self._pages is not None:
             path = self._pages.page(inside(self._pdfs, document), number)
-            found = (
-                found if path is None else self.images.at(str(path), f"{document} page {number}")
+            image = (
+                image if path is None else self.images.at(str(path), f"{document} page {number}")
             )
-        if found.ref is None:
+        if image.ref is None:
             return None
         return Document(
             id=f"{document}#{number}",
             title=f"{document}, page {number}",
-            image=found.ref,
+            image=image.ref,
             page=document,
             source=self.name,
             licence=self.licence,
@@ -99,7 +99,7 @@ class MMLongBenchDoc(NativeSource):
         )
         for document in sorted(named):
             for number in self._all_pages(document):
-                page = self._page(document, number)
+                page = self._find_page(document, number)
                 if page is not None:
                     yield page
                 else:
@@ -108,19 +108,19 @@ class MMLongBenchDoc(NativeSource):
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of the file; id = row from 0, topic = document type, cluster = document."""
         rows = json_rows(self.need("data/samples.json", "samples.json"), self.problems)
-        asked: set[tuple[str, str]] = set()
+        seen_questions: set[tuple[str, str]] = set()
         for number, (place, row) in enumerate(rows):
             key = (str(row.get("doc_id")), str(row.get("question")))
-            if key in asked:
+            if key in seen_questions:
                 self.notes["questions that another row asks about the same document"] += 1
-            asked.add(key)
+            seen_questions.add(key)
             sample = self.make(
-                place, f"row {number}", partial(self._sample, place, str(number), row)
+                place, f"row {number}", partial(self._make_sample, place, str(number), row)
             )
             if sample is not None:
                 yield sample
 
-    def _sample(self, place: str, number: str, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, place: str, number: str, row: dict[str, Any]) -> Sample:
         document = text_of(row, "doc_id")
         answers, answerable = answer_spec(row)
         pages = literal(row.get("evidence_pages"))
@@ -129,9 +129,9 @@ class MMLongBenchDoc(NativeSource):
         gold: list[Evidence] = []
         negatives: list[Evidence] = []
         for page in dict.fromkeys(pages) if answerable else ():
-            found = self._page(document, int(page)) if int(page) > 0 else None
-            if found is not None:
-                gold.append(Evidence.of(found, Role.GOLD, level="page"))
+            gold_page = self._find_page(document, int(page)) if int(page) > 0 else None
+            if gold_page is not None:
+                gold.append(Evidence.of(gold_page, Role.GOLD, level="page"))
             elif int(page) < 1:
                 self.notes["evidence page 0, though pages count from 1"] += 1
             elif self._has_pages:
@@ -143,7 +143,7 @@ class MMLongBenchDoc(NativeSource):
         elif self._distractors == "document":
             named = {e.id for e in gold}
             others = (
-                self._page(document, n)
+                self._find_page(document, n)
                 for n in self._all_pages(document)
                 if n not in (pages if answerable else ())
             )
@@ -166,7 +166,7 @@ class MMLongBenchDoc(NativeSource):
             split="test",
             topic=str(row.get("doc_type") or ""),
             cluster=document,
-            attributes=shown(
+            attributes=fields_as_attributes(
                 row, "evidence_pages", "evidence_sources", "answer_format", document="doc_id"
             ),
         )

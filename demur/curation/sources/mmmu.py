@@ -14,7 +14,7 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order, parquet_rows
-from demur.curation.sources.native import NativeSource, chosen, shown, text_of
+from demur.curation.sources.native import NativeSource, fields_as_attributes, named_splits, text_of
 
 IMAGES = tuple(f"image_{n}" for n in range(1, 8))
 
@@ -42,16 +42,16 @@ class MMMU(NativeSource):
         subjects: str = "all",
     ) -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("validation", "dev"), ("test",))
+        self.splits = named_splits(self.name, split, ("validation", "dev"), ("test",))
         self.subjects = (
             None if subjects == "all" else {part.strip() for part in subjects.split(",")}
         )
 
     def samples(self) -> Iterator[Sample]:
         """Questions by split, subject and row; topic = subject."""
-        yield from self.records(self._rows(), self._sample)
+        yield from self.records(self._read_rows(), self._make_sample)
 
-    def _rows(self) -> Iterator[tuple[str, str, tuple[str, str, str, dict[str, Any]]]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, tuple[str, str, str, dict[str, Any]]]]:
         for split in self.splits:
             files = in_numeric_order(self.root.glob(f"*/{split}-*.parquet"))
             if not files:
@@ -68,7 +68,7 @@ class MMMU(NativeSource):
                         (split, subject, f"parquet:{below}#{number}", row),
                     )
 
-    def _sample(
+    def _make_sample(
         self, place: str, id_: str, split: str, subject: str, uri: str, row: dict[str, Any]
     ) -> Sample:
         return self.sample(
@@ -84,7 +84,7 @@ class MMMU(NativeSource):
             ],
             split=split,
             topic=subject,
-            attributes=shown(
+            attributes=fields_as_attributes(
                 row,
                 "subfield",
                 "question_type",

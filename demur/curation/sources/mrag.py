@@ -20,10 +20,10 @@ from demur.core.store import Problems, digest
 from demur.corpora.folder import images_below
 from demur.corpora.formats import in_numeric_order, parquet_rows
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
+    fields_as_attributes,
     one_of,
-    shown,
     text_of,
 )
 
@@ -60,7 +60,7 @@ class MRAGBench(NativeSource):
             self.need("data/test-00000-of-00001.parquet")
         return shards
 
-    def _rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
         for shard in self._shards():
             below = shard.relative_to(self.root).as_posix()
             for place, number, row in parquet_rows(shard, self.problems, batch=8):
@@ -78,11 +78,11 @@ class MRAGBench(NativeSource):
     def _things(self) -> dict[str, str]:
         """SHA-256 of every gold picture -> its page; one page per answer."""
         pages: dict[str, str] = {}
-        for _, _, (_, row) in self._rows():
+        for _, _, (_, row) in self._read_rows():
             for cell in listed(row.get("gt_images")):
                 data = cell.get("bytes") if isinstance(cell, dict) else cell
                 if isinstance(data, bytes):
-                    pages.setdefault(sha256(data).hexdigest(), thing(row))
+                    pages.setdefault(sha256(data).hexdigest(), thing_id(row))
         return pages
 
     def documents(self) -> Iterator[Document]:
@@ -91,7 +91,7 @@ class MRAGBench(NativeSource):
         Query pictures (named ``input``, or equal to a query by hash) are never part of it.
         """
         queries: set[str] = set()
-        for _, _, (uri, row) in self._rows():
+        for _, _, (uri, row) in self._read_rows():
             query = self.images.cell(row.get("image"), f"{uri}/image")
             if query.ref:
                 queries.add(query.ref.sha256)
@@ -100,51 +100,53 @@ class MRAGBench(NativeSource):
         if corpus.is_dir():
             for path in images_below(corpus, self.problems, Counter()):
                 name = path.relative_to(self.root).as_posix()
-                found = self.images.file(name)
+                picture = self.images.file(name)
                 if "input" in path.name.lower():
                     self.notes["corpus: query pictures left out by name"] += 1
-                elif found.ref is None:
-                    self.problems.add(name, f"corpus picture {found.status}")
-                elif found.ref.sha256 in queries:
+                elif picture.ref is None:
+                    self.problems.add(name, f"corpus picture {picture.status}")
+                elif picture.ref.sha256 in queries:
                     self.notes["corpus: query pictures left out by hash"] += 1
-                elif found.ref.sha256 in seen:
+                elif picture.ref.sha256 in seen:
                     self.notes["corpus: repeated pictures"] += 1
                 else:
-                    seen.add(found.ref.sha256)
-                    yield self._document(found.ref)
+                    seen.add(picture.ref.sha256)
+                    yield self._make_document(picture.ref)
             return
-        for _, _, (uri, row) in self._rows():
+        for _, _, (uri, row) in self._read_rows():
             for field in ("gt_images", "retrieved_images"):
-                for found in self._list(row, field, uri):
-                    if found.ref and found.ref.sha256 not in seen:
-                        seen.add(found.ref.sha256)
-                        yield self._document(found.ref)
+                for picture in self._find_pictures(row, field, uri):
+                    if picture.ref and picture.ref.sha256 not in seen:
+                        seen.add(picture.ref.sha256)
+                        yield self._make_document(picture.ref)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their shards; topic = scenario."""
-        yield from self.records(self._rows(), self._sample)
+        yield from self.records(self._read_rows(), self._make_sample)
 
-    def _sample(self, place: str, id_: str, uri: str, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, place: str, id_: str, uri: str, row: dict[str, Any]) -> Sample:
         scenario = str(row.get("scenario") or "")
         query = self.images.cell(row.get("image"), f"{uri}/image")
         most = 1 if scenario == "Incomplete" else None
-        golds = self._list(row, "gt_images", uri)[:most]
-        offered = self._list(row, "retrieved_images", uri)[:most]
+        golds = self._find_pictures(row, "gt_images", uri)[:most]
+        offered = self._find_pictures(row, "retrieved_images", uri)[:most]
         lacks = [
-            f"gold picture {found.status}: {found.name}" for found in golds if found.ref is None
+            f"gold picture {picture.status}: {picture.name}"
+            for picture in golds
+            if picture.ref is None
         ]
         nearest = [
-            f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing(row)
+            f for f in offered if f.ref is None or self._things.get(f.ref.sha256) != thing_id(row)
         ]
         if len(nearest) < len(offered):
             self.notes["retrieved pictures of the same thing as gold"] += len(offered) - len(
                 nearest
             )
         seen = {query.ref.sha256} if query.ref else set()
-        gold = self._fresh(
+        gold = self._without_repeats(
             golds, Role.GOLD, seen, "gold pictures equal to the query or to one another"
         )
-        negatives = self._fresh(
+        negatives = self._without_repeats(
             nearest,
             Role.DISTRACTOR,
             seen,
@@ -160,21 +162,23 @@ class MRAGBench(NativeSource):
             id_,
             row,
             question=text_of(row, "question"),
-            answers=self._answers(row, options),
+            answers=self._make_answers(row, options),
             images=[query],
             gold=gold,
             negatives=negatives,
             lacks=lacks,
             missing=[
-                f"negative picture unreadable: {found.name}"
-                for found in nearest
-                if found.ref is None
+                f"negative picture unreadable: {picture.name}"
+                for picture in nearest
+                if picture.ref is None
             ],
             split="test",
             topic=scenario,
             cluster=text_of(row, "answer"),
             attributes={
-                **shown(row, "aspect", "image_type", "answer_choice", origin="source"),
+                **fields_as_attributes(
+                    row, "aspect", "image_type", "answer_choice", origin="source"
+                ),
                 **{f"option_{letter}": text for letter, text in options.items()},
             },
             native={
@@ -184,7 +188,7 @@ class MRAGBench(NativeSource):
             },
         )
 
-    def _answers(self, row: dict[str, Any], options: dict[str, str]) -> AnswerSpec:
+    def _make_answers(self, row: dict[str, Any], options: dict[str, str]) -> AnswerSpec:
         answer, letter = text_of(row, "answer").strip(), str(row.get("answer_choice") or "").strip()
         if letter and options.get(letter, "").strip() != answer:
             raise DataError(
@@ -197,25 +201,27 @@ class MRAGBench(NativeSource):
             kind="choice", accepted=((answer,),), choices=tuple(options.items()), rule="mragbench"
         )
 
-    def _fresh(self, found: list[Found], role: Role, seen: set[str], note: str) -> list[Evidence]:
+    def _without_repeats(
+        self, pictures: list[FoundImage], role: Role, seen: set[str], note: str
+    ) -> list[Evidence]:
         fresh = []
-        for item in found:
-            if item.ref is None:
+        for picture in pictures:
+            if picture.ref is None:
                 continue
-            if item.ref.sha256 in seen:
+            if picture.ref.sha256 in seen:
                 self.notes[note] += 1
                 continue
-            seen.add(item.ref.sha256)
-            fresh.append(Evidence.of(self._document(item.ref), role))
+            seen.add(picture.ref.sha256)
+            fresh.append(Evidence.of(self._make_document(picture.ref), role))
         return fresh
 
-    def _list(self, row: dict[str, Any], field: str, uri: str) -> list[Found]:
+    def _find_pictures(self, row: dict[str, Any], field: str, uri: str) -> list[FoundImage]:
         return [
             self.images.cell(cell, f"{uri}/{field}/{i}")
             for i, cell in enumerate(listed(row.get(field)))
         ]
 
-    def _document(self, ref: ImageRef) -> Document:
+    def _make_document(self, ref: ImageRef) -> Document:
         page = self._things.get(ref.sha256, "")
         return Document(
             id=picture_id(ref),
@@ -232,6 +238,6 @@ def picture_id(ref: ImageRef) -> str:
     return f"img-{ref.sha256[:16]}"
 
 
-def thing(row: dict[str, Any]) -> str:
+def thing_id(row: dict[str, Any]) -> str:
     """Id of the thing in a row's gold pictures: one per answer, without revealing the answer."""
     return "thing-" + digest(" ".join(str(row.get("answer") or "").casefold().split()).encode(), 12)

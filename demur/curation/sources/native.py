@@ -32,7 +32,7 @@ SUFFIXES = (".jpg", ".JPEG", ".jpeg", ".png", ".JPG", ".PNG", ".gif", ".webp")
 """Extensions tried, in this order, where a source names an image without one."""
 
 
-class Found(NamedTuple):
+class FoundImage(NamedTuple):
     """An image that a source names: its reference, or why there is none."""
 
     name: str
@@ -56,9 +56,9 @@ class Images:
     def __init__(self, root: Path, keep: int = 100_000) -> None:
         self.root = root
         self._keep = keep
-        self._known: OrderedDict[str, Found] = OrderedDict()
+        self._known: OrderedDict[str, FoundImage] = OrderedDict()
 
-    def at(self, uri: str, name: str = "", data: bytes | None = None) -> Found:
+    def at(self, uri: str, name: str = "", data: bytes | None = None) -> FoundImage:
         """The image behind a uri that `demur.core.uris.read_image` reads.
 
         Args:
@@ -69,26 +69,26 @@ class Images:
         if uri not in self._known:
             try:
                 content = read_uri(uri, self.root) if data is None else data
-                found = Found(name or uri, image_ref(content, uri), "ok")
+                image = FoundImage(name or uri, image_ref(content, uri), "ok")
             except StorageError:
-                found = Found(name or uri, None, "missing")
+                image = FoundImage(name or uri, None, "missing")
             except (DataError, ValueError, LookupError):
-                found = Found(name or uri, None, "unreadable")
-            self._known[uri] = found
+                image = FoundImage(name or uri, None, "unreadable")
+            self._known[uri] = image
             if len(self._known) > self._keep:
                 self._known.popitem(last=False)
         self._known.move_to_end(uri)
         return self._known[uri]
 
-    def file(self, relative: str) -> Found:
+    def file(self, relative: str) -> FoundImage:
         """The image at a path below the root; a path that leads out of it counts as missing."""
         return self.cell(relative, relative, in_place=False)
 
-    def stem(self, relative: str) -> Found:
+    def stem(self, relative: str) -> FoundImage:
         """The image at a path without its extension."""
         return first_there((self.file(relative + suffix) for suffix in SUFFIXES), relative)
 
-    def cell(self, cell: Any, name: str, *, in_place: bool = True) -> Found:
+    def cell(self, cell: Any, name: str, *, in_place: bool = True) -> FoundImage:
         """The image in a cell of a table, in any form that `demur.core.uris.picture_in` reads.
 
         Args:
@@ -97,7 +97,7 @@ class Images:
             in_place: the name is the uri that the cell's content can be read from again.
         """
         if not cell:
-            return Found(name, None, "missing")
+            return FoundImage(name, None, "missing")
         if isinstance(cell, str) and not in_place and len(cell) <= LONGEST_NAME:
             name = cell
         try:
@@ -105,21 +105,22 @@ class Images:
                 return self.at(name, data=content)
             path = picture_file(cell, self.root)
         except NotDownloaded as error:
-            return Found(f"{error.item} ({error.cure})", None, "not downloaded")
+            return FoundImage(f"{error.item} ({error.cure})", None, "not downloaded")
         except DataError:
-            return Found(name, None, "missing" if isinstance(cell, str) else "unreadable")
+            return FoundImage(name, None, "missing" if isinstance(cell, str) else "unreadable")
         try:
-            there = path.is_file()
+            exists = path.is_file()
         except OSError:  # the name is longer than any file's
-            there = False
+            exists = False
         uri = path.relative_to(self.root).as_posix()
-        return self.at(uri, name) if there else Found(uri, None, "missing")
+        return self.at(uri, name) if exists else FoundImage(uri, None, "missing")
 
 
-def first_there(tries: Iterable[Found], name: str) -> Found:
+def first_there(tries: Iterable[FoundImage], name: str) -> FoundImage:
     """The first that is not missing; else ``name`` as a missing image."""
     return next(
-        (found for found in tries if found.status != "missing"), Found(name, None, "missing")
+        (candidate for candidate in tries if candidate.status != "missing"),
+        FoundImage(name, None, "missing"),
     )
 
 
@@ -161,10 +162,10 @@ class NativeSource:
 
     def make(self, place: str, id_: str, maker: Callable[[], T]) -> T | None:
         """A record, or None with the reason noted under place and id."""
-        made = None
+        record = None
         with bad_rows_noted(self.problems, place, id_):
-            made = maker()
-        return made
+            record = maker()
+        return record
 
     def records(
         self,
@@ -182,13 +183,13 @@ class NativeSource:
         Raises:
             DataError: it is missing, cannot be read, or lies outside the folder.
         """
-        found = self.images.cell(cell, cell if isinstance(cell, str) else "image", in_place=False)
-        if found.ref is None:
+        image = self.images.cell(cell, cell if isinstance(cell, str) else "image", in_place=False)
+        if image.ref is None:
             picture_file(cell, self.root)
             raise DataError(
-                f"picture {found.status}: {found.name}", cure="fetch it, or leave the row out"
+                f"picture {image.status}: {image.name}", cure="fetch it, or leave the row out"
             )
-        return found.ref
+        return image.ref
 
     def documents(self) -> Iterator[Document]:
         """No documents, for a source without a knowledge base."""
@@ -214,7 +215,7 @@ class NativeSource:
         *,
         question: str,
         answers: AnswerSpec,
-        images: Iterable[Found] = (),
+        images: Iterable[FoundImage] = (),
         gold: Iterable[Evidence] = (),
         negatives: Iterable[Evidence] = (),
         lacks: Iterable[str] = (),
@@ -242,17 +243,20 @@ class NativeSource:
         if unusable := no_option(answers):
             raise DataError(unusable, cure="write an option's label or text")
         if self.escaped:
-            question, answers = unescaped(question), _readable_answers(answers)
-            gold, negatives = map(readable, gold), map(readable, negatives)
-        pictures, kept, others = list(images), *self._distinct(gold, negatives)
+            question, answers = decode_entities(question), _readable_answers(answers)
+            gold, negatives = (
+                map(with_entities_decoded, gold),
+                map(with_entities_decoded, negatives),
+            )
+        pictures, distinct_gold, distinct_negatives = list(images), *self._distinct(gold, negatives)
         lacking = [
             f"query image {image.status}: {image.name}" for image in pictures if image.ref is None
         ]
         lacking += lacks
-        without = list(missing)
-        for statement in (*without, *lacking):
+        missing_statements = list(missing)
+        for statement in (*missing_statements, *lacking):
             self.problems.add(f"{place} ({id_})", statement)
-        more = {"missing_negatives": "; ".join(without), DEFECT: "; ".join(lacking)}
+        defects = {"missing_negatives": "; ".join(missing_statements), DEFECT: "; ".join(lacking)}
         return Sample(
             **{"native": dict(row), "licence": self.licence, **fields},
             id=id_,
@@ -260,11 +264,11 @@ class NativeSource:
             question=question.strip(),
             answers=answers,
             images=tuple(image.ref for image in pictures if image.ref),
-            gold=tuple(kept),
-            negatives=tuple(others),
+            gold=tuple(distinct_gold),
+            negatives=tuple(distinct_negatives),
             attributes={
                 **(attributes or {}),
-                **{name: text for name, text in more.items() if text},
+                **{name: text for name, text in defects.items() if text},
             },
             source_ref=place,
         )
@@ -302,9 +306,9 @@ class NativeSource:
             if (self.root / name).is_file():
                 return self.root / name
         name = spelled("sources", type(self), self.name)
-        held = sorted(path.name for path in self.root.iterdir())[:12]
+        held_names = sorted(path.name for path in self.root.iterdir())[:12]
         raise UsageError(
-            f"{self.name}: none of {', '.join(names)} in {self.root}; it holds {', '.join(held) or 'nothing'}",
+            f"{self.name}: none of {', '.join(names)} in {self.root}; it holds {', '.join(held_names) or 'nothing'}",
             cure=f"see 'demur sources show {name}' for the layout",
         )
 
@@ -312,10 +316,10 @@ class NativeSource:
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 
 
-def unescaped(text: str) -> str:
+def decode_entities(text: str) -> str:
     """The text with its HTML entities decoded once; an ampersand alone stays.
 
-    >>> unescaped("AT&amp;T &amp;lt; x?a=1&copy=2")
+    >>> decode_entities("AT&amp;T &amp;lt; x?a=1&copy=2")
     'AT&T &lt; x?a=1&copy=2'
     """
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
@@ -324,25 +328,25 @@ def unescaped(text: str) -> str:
 U = TypeVar("U", Document, Evidence)
 
 
-def readable(item: U) -> U:
+def with_entities_decoded(item: U) -> U:
     """A document or a piece of evidence with the entities of its title and text decoded."""
     if "&" not in f"{item.title}{item.text}":
         return item
-    text = None if item.text is None else unescaped(item.text)
-    return item.model_copy(update={"title": unescaped(item.title), "text": text})
+    text = None if item.text is None else decode_entities(item.text)
+    return item.model_copy(update={"title": decode_entities(item.title), "text": text})
 
 
 def _readable_answers(answers: AnswerSpec) -> AnswerSpec:
-    accepted = tuple(tuple(map(unescaped, form)) for form in answers.accepted)
-    choices = tuple((label, unescaped(text)) for label, text in answers.choices)
-    canonical = unescaped(answers.canonical)
+    accepted = tuple(tuple(map(decode_entities, form)) for form in answers.accepted)
+    choices = tuple((label, decode_entities(text)) for label, text in answers.choices)
+    canonical = decode_entities(answers.canonical)
     return answers.model_copy(
         update={"accepted": accepted, "choices": choices, "canonical": canonical}
     )
 
 
-def chosen(
-    source: str, asked: str, known: Sequence[str], unlabelled: Sequence[str] = ()
+def named_splits(
+    source: str, option: str, known_splits: Sequence[str], unlabelled: Sequence[str] = ()
 ) -> list[str]:
     """The splits that an option names, separated by commas, or ``all`` for every labelled one.
 
@@ -350,52 +354,55 @@ def chosen(
         UsageError: no such split, or one whose answers are not public.
     """
     names = (
-        list(known)
-        if asked == "all"
-        else [part.strip() for part in asked.split(",") if part.strip()]
+        list(known_splits)
+        if option == "all"
+        else [part.strip() for part in option.split(",") if part.strip()]
     )
     for name in names:
         if name in unlabelled:
             raise UsageError(
                 f"{source}: split {name!r} has no public answers",
-                cure=f"use one of {', '.join(known)} instead",
+                cure=f"use one of {', '.join(known_splits)} instead",
             )
-        if name not in known:
+        if name not in known_splits:
             raise UsageError(
-                f"{source}: no split {name!r}; known: {', '.join((*known, 'all'))}",
+                f"{source}: no split {name!r}; known: {', '.join((*known_splits, 'all'))}",
                 cure="check the name",
             )
     return names
 
 
-def one_of(source: str, option: str, value: str, *known: str) -> str:
-    """The value of an option that takes one of ``known``.
+def one_of(source: str, option: str, value: str, *known_values: str) -> str:
+    """The value of an option that takes one of ``known_values``.
 
     Raises:
         UsageError: the option does not take it.
     """
-    if value not in known:
-        raise UsageError(f"{source}: {option} is {value!r}", cure=f"give {' or '.join(known)}")
+    if value not in known_values:
+        raise UsageError(
+            f"{source}: {option} is {value!r}", cure=f"give {' or '.join(known_values)}"
+        )
     return value
 
 
-def shown(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]:
+def fields_as_attributes(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, str]:
     """Fields of a row as attributes: "" for a missing one, lists with commas; ``new=old`` renames a field.
 
-    >>> shown({"aspect": "angle", "kinds": ["a", "b"], "source": None}, "aspect", "kinds", origin="source")
+    >>> row = {"aspect": "angle", "kinds": ["a", "b"], "source": None}
+    >>> fields_as_attributes(row, "aspect", "kinds", origin="source")
     {'aspect': 'angle', 'kinds': 'a,b', 'origin': ''}
     """
-    found = {}
+    attributes = {}
     for new, old in (*zip(names, names, strict=True), *renamed.items()):
-        found[new] = ",".join(map(str, items(row.get(old))))
-    return found
+        attributes[new] = ",".join(map(str, items(row.get(old))))
+    return attributes
 
 
 _TRUE = frozenset({"true", "1", "1.0", "yes", "y", "t"})
 _FALSE = frozenset({"false", "0", "0.0", "no", "n", "f"})
 
 
-def truth(cell: Any, name: str) -> bool | None:
+def read_truth(cell: Any, name: str) -> bool | None:
     """Whether a cell says yes; None if it is empty.
 
     Args:
@@ -406,12 +413,12 @@ def truth(cell: Any, name: str) -> bool | None:
     """
     if is_empty(cell):
         return None
-    said = str(cell).strip().lower()
-    if said not in _TRUE | _FALSE:
+    cell_value = str(cell).strip().lower()
+    if cell_value not in _TRUE | _FALSE:
         raise DataError(
-            f"{name} holds {said!r}", cure="write true or false, or leave it empty if unknown"
+            f"{name} holds {cell_value!r}", cure="write true or false, or leave it empty if unknown"
         )
-    return said in _TRUE
+    return cell_value in _TRUE
 
 
 def items(value: Any) -> list[Any]:
@@ -419,10 +426,10 @@ def items(value: Any) -> list[Any]:
     return [item for item in listed(value) if item is not None]
 
 
-def unquoted(text: str) -> str:
+def remove_quotes(text: str) -> str:
     """A text without the literal double quotes around all of it (WebQA's image questions and answers).
 
-    >>> unquoted('"Are both round?"'), unquoted('"A" or "B"'), unquoted('"Is "A" red?"')
+    >>> remove_quotes('"Are both round?"'), remove_quotes('"A" or "B"'), remove_quotes('"Is "A" red?"')
     ('Are both round?', '"A" or "B"', 'Is "A" red?')
     """
     stripped = text.strip()

@@ -21,10 +21,10 @@ def paragraphs(text: str) -> list[str]:
 
 def gold_of(article: Document, parts: Sequence[str], answers: AnswerSpec) -> list[Evidence]:
     """Gold evidence of one article: its paragraphs that hold the answer, else the whole article."""
-    whole = article.model_copy(update={"image": None})
-    found = [
+    whole_article = article.model_copy(update={"image": None})
+    passages_with_answer = [
         Evidence.of(
-            whole.model_copy(
+            whole_article.model_copy(
                 update={
                     "id": passage_id(article.id, number),
                     "document": document_of(article),
@@ -38,4 +38,4 @@ def gold_of(article: Document, parts: Sequence[str], answers: AnswerSpec) -> lis
         for number, part in enumerate(parts)
         if holds(answers, part)
     ]
-    return found or [Evidence.of(whole, Role.GOLD, level="article")]
+    return passages_with_answer or [Evidence.of(whole_article, Role.GOLD, level="article")]

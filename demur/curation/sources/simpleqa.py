@@ -11,7 +11,7 @@ from functools import partial
 from demur.core.cells import listed, literal
 from demur.core.records import AnswerSpec, Sample
 from demur.corpora.formats import csv_rows
-from demur.curation.sources.native import NativeSource, shown, text_of
+from demur.curation.sources.native import NativeSource, fields_as_attributes, text_of
 
 
 class SimpleQA(NativeSource):
@@ -30,13 +30,13 @@ class SimpleQA(NativeSource):
         path = self.need("simple_qa_test_set.csv")
         for place, row in csv_rows(path, self.problems, required=("metadata", "problem", "answer")):
             number = place.rpartition(":")[2]
-            sample = self.make(place, number, partial(self._sample, place, number, row))
+            sample = self.make(place, number, partial(self._make_sample, place, number, row))
             if sample is not None:
                 yield sample
 
-    def _sample(self, place: str, number: str, row: dict[str, str]) -> Sample:
+    def _make_sample(self, place: str, number: str, row: dict[str, str]) -> Sample:
         metadata = literal(row["metadata"])
-        known = metadata if isinstance(metadata, dict) else {}
+        fields = metadata if isinstance(metadata, dict) else {}
         return self.sample(
             place,
             number,
@@ -44,9 +44,9 @@ class SimpleQA(NativeSource):
             question=text_of(row, "problem"),
             answers=AnswerSpec(accepted=((text_of(row, "answer").strip(),),), rule="simpleqa"),
             split="test",
-            topic=str(known.get("topic") or ""),
+            topic=str(fields.get("topic") or ""),
             attributes={
-                **shown(known, "answer_type"),
-                "urls": " ".join(map(str, listed(known.get("urls")))),
+                **fields_as_attributes(fields, "answer_type"),
+                "urls": " ".join(map(str, listed(fields.get("urls")))),
             },
         )

@@ -20,7 +20,14 @@ from demur.core.store import Problems
 from demur.core.text import stream_safe
 from demur.corpora import kilt
 from demur.corpora.formats import Lookup, first_existing, json_lines
-from demur.curation.sources.native import Found, NativeSource, chosen, readable, shown, text_of
+from demur.curation.sources.native import (
+    FoundImage,
+    NativeSource,
+    fields_as_attributes,
+    named_splits,
+    text_of,
+    with_entities_decoded,
+)
 from demur.curation.sources.passages import gold_of
 
 PARTS = ("humans_with_faces", "humans_without_faces", "non_humans")
@@ -45,7 +52,7 @@ class ViQuAE(NativeSource):
         self, folder: Path, problems: Problems | None = None, split: str = "validation"
     ) -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("validation", "test", "train"))
+        self.splits = named_splits(self.name, split, ("validation", "test", "train"))
         self._about: dict[str, Any] = {
             "source": self.name,
             "licence": "CC-BY-3.0",
@@ -54,7 +61,7 @@ class ViQuAE(NativeSource):
 
     # --- knowledge base ---
 
-    def _articles(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _read_articles(self) -> Iterator[tuple[str, dict[str, Any]]]:
         parts = [first_existing(self.root, f"{part}.jsonl", f"{part}.jsonl.gz") for part in PARTS]
         for part, path in zip(PARTS, parts, strict=True):
             if path is None:
@@ -69,59 +76,66 @@ class ViQuAE(NativeSource):
         """One document per article: its prose, and its picture if that is among the images."""
 
         def picture(place: str, name: str) -> ImageRef | None:
-            found = self._image(name)
-            if found.ref is None:
-                self.notes[f"knowledge base: pictures {found.status}"] += 1
-            return found.ref
+            image = self._find_image(name)
+            if image.ref is None:
+                self.notes[f"knowledge base: pictures {image.status}"] += 1
+            return image.ref
 
         articles = kilt.documents(
-            self._articles(), self.problems, self.notes, picture=picture, **self._about
+            self._read_articles(), self.problems, self.notes, picture=picture, **self._about
         )
-        yield from map(readable, articles)
+        yield from map(with_entities_decoded, articles)
 
     # --- questions ---
 
-    def _rows(self, problems: Problems) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
+    def _read_rows(
+        self, problems: Problems
+    ) -> Iterator[tuple[str, str, tuple[str, dict[str, Any]]]]:
         for split in self.splits:
             for place, row in json_lines(self.need(f"{split}.jsonl"), problems):
                 yield place, str(row.get("id", "")), (split, row)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; cluster = depicted entity."""
-        wanted: set[str] = set()
-        for _, _, (_, row) in self._rows(Problems()):
-            wanted.update(_title(title) for title in provenance(row))
-            wanted.add(f"qid:{row.get('wikidata_id')}")
+        wanted_keys: set[str] = set()
+        for _, _, (_, row) in self._read_rows(Problems()):
+            wanted_keys.update(_plain_title(title) for title in provenance_titles(row))
+            wanted_keys.add(f"qid:{row.get('wikidata_id')}")
 
         def entries() -> Iterator[tuple[str, Any]]:
-            for _, row in self._articles():
-                yield _title(str(row.get("wikipedia_title"))), row
+            for _, row in self._read_articles():
+                yield _plain_title(str(row.get("wikipedia_title"))), row
                 if qid := kilt.entity_id(row):
                     yield f"qid:{qid}", row
 
-        articles = Lookup(entries(), wanted)
+        articles = Lookup(entries(), wanted_keys)
         rows = (
-            (place, id_, (*values, articles)) for place, id_, values in self._rows(self.problems)
+            (place, id_, (*values, articles))
+            for place, id_, values in self._read_rows(self.problems)
         )
-        yield from self.records(rows, self._sample)
+        yield from self.records(rows, self._make_sample)
 
-    def _sample(
+    def _make_sample(
         self, place: str, id_: str, split: str, row: dict[str, Any], articles: Lookup
     ) -> Sample:
         answers = answer_spec(row)
-        image = self._image(text_of(row, "image"))
-        titles = provenance(row)
-        found = [article for title in titles if (article := articles.get(_title(title)))]
+        image = self._find_image(text_of(row, "image"))
+        titles = provenance_titles(row)
+        gold_articles = [
+            article for title in titles if (article := articles.get(_plain_title(title)))
+        ]
         self.notes["provenance titles that are not in the knowledge base"] += len(titles) - len(
-            found
+            gold_articles
         )
-        if not found and (by_entity := articles.get(f"qid:{row.get('wikidata_id')}")):
+        if not gold_articles and (by_entity := articles.get(f"qid:{row.get('wikidata_id')}")):
             self.notes["gold articles found by Wikidata id, not by title"] += 1
-            found = [by_entity]
+            gold_articles = [by_entity]
         gold: list[Evidence] = []
-        for article in found:
+        for article in gold_articles:
             try:
-                gold += gold_of(kilt.document(article, **self._about), prose(article), answers)
+                gold += gold_of(
+                    kilt.document(article, **self._about), prose_paragraphs(article), answers
+                )
             except DataError:
                 continue
         return self.sample(
@@ -135,7 +149,7 @@ class ViQuAE(NativeSource):
             lacks=[] if gold else [f"gold article missing: {', '.join(titles) or 'no provenance'}"],
             split=split,
             cluster=str(row.get("wikidata_id") or ""),
-            attributes=shown(row, "kilt_id", "wikidata_id"),
+            attributes=fields_as_attributes(row, "kilt_id", "wikidata_id"),
         )
 
     # --- images ---
@@ -144,32 +158,32 @@ class ViQuAE(NativeSource):
     def _files(self) -> kilt.CommonsFiles:
         return kilt.CommonsFiles(self.root / "images")
 
-    def _image(self, name: str) -> Found:
+    def _find_image(self, name: str) -> FoundImage:
         try:
             return self.images.file(f"images/{self._files.find(name) or name}")
         except DataError:  # it leads out of the folder
-            return Found(name, None, "missing")
+            return FoundImage(name, None, "missing")
 
 
-def _title(title: str) -> str:
+def _plain_title(title: str) -> str:
     return unicodedata.normalize("NFC", stream_safe(title.replace("_", " ").strip()))
 
 
-def prose(row: dict[str, Any]) -> list[str]:
+def prose_paragraphs(row: dict[str, Any]) -> list[str]:
     """Paragraphs of an article that are running text: no title line, headings and list items."""
     return [text for kind, text in kilt.paragraphs(row) if kind == "prose"]
 
 
-def _outputs(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _answer_outputs(row: dict[str, Any]) -> list[dict[str, Any]]:
     output = row.get("output")
     items = output if isinstance(output, list) else [output]
     return [item for item in items if isinstance(item, dict)]
 
 
-def provenance(row: dict[str, Any]) -> list[str]:
+def provenance_titles(row: dict[str, Any]) -> list[str]:
     """Titles of the articles that KILT names; their values are lists in ViQuAE and plain text in KILT's own form."""
     titles: list[str] = []
-    for output in _outputs(row):
+    for output in _answer_outputs(row):
         for item in listed(output.get("provenance")):
             title = item.get("title") if isinstance(item, dict) else None
             for each in title if isinstance(title, list) else [title]:
@@ -182,7 +196,7 @@ def answer_spec(row: dict[str, Any]) -> AnswerSpec:
     """Accept every alias; the original answer is the canonical one."""
     forms: list[str] = []
     canonical = ""
-    for output in _outputs(row):
+    for output in _answer_outputs(row):
         answer = output.get("answer")
         forms += answer_texts(answer, "output.answer")
         canonical = canonical or str(output.get("original_answer") or "")

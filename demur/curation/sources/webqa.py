@@ -19,13 +19,13 @@ from demur.core.store import Problems, digest
 from demur.corpora.evqa import PICTURE_LICENCE
 from demur.corpora.formats import LineIndex, Seen, first_existing, json_items
 from demur.curation.sources.native import (
-    Found,
+    FoundImage,
     NativeSource,
-    chosen,
     items,
-    readable,
+    named_splits,
+    remove_quotes,
     text_of,
-    unquoted,
+    with_entities_decoded,
 )
 
 MARKS = re.compile(r"^(?:\[\d+\]\s*)+")
@@ -49,29 +49,29 @@ class WebQA(NativeSource):
 
     def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
         super().__init__(folder, problems)
-        self.splits = chosen(self.name, split, ("val", "train"), ("test",))
+        self.splits = named_splits(self.name, split, ("val", "train"), ("test",))
 
-    def _rows(self) -> Iterator[tuple[str, str, Any]]:
+    def _read_rows(self) -> Iterator[tuple[str, str, Any]]:
         yield from json_items(self.need("WebQA_train_val.json"), self.problems)
 
     def documents(self) -> Iterator[Document]:
         """Every distinct snippet and captioned picture of all splits, in the order met."""
         seen = Seen()
-        for place, guid, row in self._rows():
+        for place, guid, row in self._read_rows():
             if not isinstance(row, dict):  # samples() notes it
                 continue
             facts: list[tuple[Document | None, str]] = (
-                self.make(place, guid, partial(list, self._facts(row))) or []
+                self.make(place, guid, partial(list, self._read_facts(row))) or []
             )
             for document, _ in facts:
                 if document is not None and seen.add(document.id):
-                    yield readable(document)
+                    yield with_entities_decoded(document)
 
     def samples(self) -> Iterator[Sample]:
         """Questions of the chosen splits in the order of the file; topic = Qcate."""
 
-        def asked() -> Iterator[tuple[str, str, tuple[Any]]]:
-            for place, guid, row in self._rows():
+        def rows_of_splits() -> Iterator[tuple[str, str, tuple[Any]]]:
+            for place, guid, row in self._read_rows():
                 if not isinstance(row, dict):
                     self.problems.add(
                         f"{place} ({guid})", f"expected an object, got {type(row).__name__}"
@@ -83,31 +83,31 @@ class WebQA(NativeSource):
                         f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val"
                     )
 
-        yield from self.records(asked(), self._sample)
+        yield from self.records(rows_of_splits(), self._make_sample)
 
-    def _sample(self, place: str, guid: str, row: dict[str, Any]) -> Sample:
+    def _make_sample(self, place: str, guid: str, row: dict[str, Any]) -> Sample:
         if "txt_Facts" in row or "img_Facts" in row:
             raise DataError(
                 "the facts are not labelled (a test row)", cure="leave the test file out"
             )
-        forms = [unquoted(form) for form in answer_texts(row["A"], "A")]
+        forms = [remove_quotes(form) for form in answer_texts(row["A"], "A")]
         category = str(row.get("Qcate") or "")
         answers = AnswerSpec(
             accepted=tuple((form,) for form in forms if form),
             rule=f"webqa:{category}" if category else "webqa",
         )
         raw = text_of(row, "Q")
-        question = unquoted(raw)
+        question = remove_quotes(raw)
         if question != raw.strip():
             self.notes["questions with literal quotes around them"] += 1
         gold: list[Evidence] = []
         others: list[Evidence] = []
         lacks: list[str] = []
         missing: list[str] = []
-        for document, what in self._facts(row):
-            is_gold = what.startswith("gold")
+        for document, role_or_fault in self._read_facts(row):
+            is_gold = role_or_fault.startswith("gold")
             if document is None:
-                (lacks if is_gold else missing).append(what)
+                (lacks if is_gold else missing).append(role_or_fault)
             else:
                 (gold if is_gold else others).append(
                     Evidence.of(document, Role.GOLD if is_gold else Role.DISTRACTOR)
@@ -137,7 +137,7 @@ class WebQA(NativeSource):
             },
         )
 
-    def _facts(self, row: dict[str, Any]) -> Iterator[tuple[Document | None, str]]:
+    def _read_facts(self, row: dict[str, Any]) -> Iterator[tuple[Document | None, str]]:
         """(document, role) of every fact; (None, what is wrong) for an unusable one."""
         for kind, role in (("pos", "gold"), ("neg", "negative")):
             for fact in items(row.get(f"txt_{kind}Facts")):
@@ -157,7 +157,7 @@ class WebQA(NativeSource):
                     yield None, f"{role} snippet without text: {fact.get('snippet_id')}"
         for kind, role in (("pos", "gold"), ("neg", "negative")):
             for fact in items(row.get(f"img_{kind}Facts")):
-                image = self._image(fact.get("image_id"))
+                image = self._find_image(fact.get("image_id"))
                 if image.ref is not None:
                     title = str(fact.get("caption") or fact.get("title") or "")
                     about = {
@@ -180,17 +180,17 @@ class WebQA(NativeSource):
             return None
         return LineIndex(path, path.with_suffix(".lineidx"))
 
-    def _image(self, image_id: Any) -> Found:
+    def _find_image(self, image_id: Any) -> FoundImage:
         name = str(image_id)
         if self._store is None:
-            return Found(name, None, "missing")
+            return FoundImage(name, None, "missing")
         try:
             number = int(name) % 10_000_000
             head = self._store.line(number, 64)
         except (ValueError, IndexError):
-            return Found(f"{name} (no such row in imgs.tsv)", None, "missing")
+            return FoundImage(f"{name} (no such row in imgs.tsv)", None, "missing")
         if head.partition(b"\t")[0].decode("ascii", "replace") != name:
-            return Found(f"{name} (its row in imgs.tsv holds another id)", None, "missing")
+            return FoundImage(f"{name} (its row in imgs.tsv holds another id)", None, "missing")
         return self.images.at(f"tsv:{self._store.path.name}#{self._store.offsets[number]}", name)
 
 

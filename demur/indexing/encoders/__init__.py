@@ -103,8 +103,10 @@ def fingerprint_of(encoder: Encoder) -> str:
     So a user who edits the class is never given the vectors that it made before, whatever `fingerprint` says of it.
     """
     kind = encoder.__class__  # a stand-in may say what it stands for
-    own = kind.__module__.partition(".")[0] == "demur"
-    return encoder.fingerprint() if own else digest([encoder.fingerprint(), code_digest(kind)])
+    is_demurs = kind.__module__.partition(".")[0] == "demur"
+    return (
+        encoder.fingerprint() if is_demurs else digest([encoder.fingerprint(), code_digest(kind)])
+    )
 
 
 def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> int:
@@ -170,8 +172,8 @@ def open_encoder(text: str, *, allow_random: bool = False, device: str | None = 
             f"it cannot be called as an encoder's factory: {error}", item=text, cure=cure
         ) from error
     encoder: Encoder = factory(argument, allow_random=allow_random, device=device)
-    wanted = (*Encoder.__annotations__, "fingerprint", "texts", "images")
-    lacks = [name for name in wanted if not hasattr(encoder, name)]
+    members = (*Encoder.__annotations__, "fingerprint", "texts", "images")
+    lacks = [name for name in members if not hasattr(encoder, name)]
     if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot"):
         why = (
             f"it has no {', '.join(lacks)}"

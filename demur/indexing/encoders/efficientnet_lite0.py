@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.indexing.encoders.torch_file import read_tensors
-from demur.indexing.encoders.weights import Pin, cached, pinned
+from demur.indexing.encoders.weights import Pin, read_or_build, read_pinned
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -47,7 +47,7 @@ class Seen(NamedTuple):
     """(1000,) softmax over the ImageNet classes."""
 
 
-def graph(tensors: dict[str, NDArray[Any]]) -> bytes:
+def build_graph(tensors: dict[str, NDArray[Any]]) -> bytes:
     """The network as serialised ONNX: ``image`` (n, 3, 224, 224) -> ``features`` (n, 1280), ``classes`` (n, 1000)."""
     from onnx import TensorProto, helper, numpy_helper
 
@@ -107,7 +107,7 @@ def graph(tensors: dict[str, NDArray[Any]]) -> bytes:
         helper.make_node("Softmax", ["logits"], ["classes"], axis=-1),
     ]
     shape = helper.make_tensor_value_info
-    made = helper.make_graph(
+    network = helper.make_graph(
         nodes,
         "efficientnet-lite0",
         [shape("image", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])],
@@ -117,11 +117,11 @@ def graph(tensors: dict[str, NDArray[Any]]) -> bytes:
         ],
         constants,
     )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = helper.make_model(network, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return bytes(model.SerializeToString())
 
 
-def squared(image: Image) -> NDArray[np.uint8]:
+def fit_into_square(image: Image) -> NDArray[np.uint8]:
     """An RGB image fitted into a white square of 224 pixels, nothing cut off or stretched: (224, 224, 3) uint8."""
     from PIL import Image as Pillow
 
@@ -153,12 +153,12 @@ class EfficientNetLite0:
         """
         from demur.indexing.encoders.onnx_session import session
 
-        data = pinned(WEIGHTS, "the offline encoder")
-        built = cached(
+        data = read_pinned(WEIGHTS, "the offline encoder")
+        built = read_or_build(
             "efficientnet-lite0.onnx",
             [WEIGHTS.sha256],
             __file__,
-            lambda: graph(read_tensors(data, WEIGHTS.file)),
+            lambda: build_graph(read_tensors(data, WEIGHTS.file)),
         )
         return cls(session(built))
 
@@ -176,9 +176,9 @@ class EfficientNetLite0:
         from demur.indexing.encoders.onnx_session import session
 
         if self._mapped is None:
-            data = pinned(WEIGHTS, "the offline encoder")
+            data = read_pinned(WEIGHTS, "the offline encoder")
             tensors = read_tensors(data, WEIGHTS.file)
-            model = onnx.load_from_string(graph(tensors))
+            model = onnx.load_from_string(build_graph(tensors))
             last = next(n for n in model.graph.node if n.op_type == "GlobalAveragePool").input[0]
             model.graph.output.append(
                 helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None)
@@ -187,5 +187,7 @@ class EfficientNetLite0:
         mapped, head = self._mapped
         pixels = (square.astype(np.float32) - 127) / 128
         _, classes, maps = mapped.run(None, {"image": pixels.transpose(2, 0, 1)[None]})
-        found: NDArray[np.float32] = np.tensordot(head[int(classes[0].argmax())], maps[0], axes=1)
-        return np.maximum(found, 0)
+        activations: NDArray[np.float32] = np.tensordot(
+            head[int(classes[0].argmax())], maps[0], axes=1
+        )
+        return np.maximum(activations, 0)

@@ -38,11 +38,11 @@ from demur.indexing.encoders.torch_models import (
     PRECISION,
     PROBE,
     JointModel,
+    choose_running,
     reason_of,
     refuse_random,
     require_torch,
-    running,
-    unit,
+    unit_rows,
     weights_digest,
 )
 
@@ -80,8 +80,8 @@ class EvaClipEncoder(JointModel):
         """
         source, options = named("evaclip", argument, _OPTIONS)
         consent = options.pop("trust_remote_code", "yes" if trust().code else "")
-        kept = "&".join(f"{key}={value}" for key, value in options.items())
-        self.name = f"evaclip:{source}" + (f"?{kept}" if kept else "")
+        kept_options = "&".join(f"{key}={value}" for key, value in options.items())
+        self.name = f"evaclip:{source}" + (f"?{kept_options}" if kept_options else "")
         if not source:
             raise UsageError(
                 "no repository is named", item=self.name, cure="e.g. evaclip:BAAI/EVA-CLIP-8B"
@@ -95,7 +95,7 @@ class EvaClipEncoder(JointModel):
                 "open_clip:EVA02-E-14-plus/laion2b_s9b_b144k needs no foreign code",
             )
         require_torch("the evaclip encoder")
-        self._device, precision, self._batches = running(
+        self._device, precision, self._batches = choose_running(
             options, device, self.name, batch=8, batch_on_gpu=64
         )
         warnings.warn(
@@ -145,7 +145,7 @@ class EvaClipEncoder(JointModel):
             max_length=_CONTEXT,
         )
         with torch.inference_mode():
-            return unit(self._model.encode_text(tokens["input_ids"].to(self._device)))
+            return unit_rows(self._model.encode_text(tokens["input_ids"].to(self._device)))
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
         """CLIP's preprocessing: shorter side to the model's, middle square, normalised; (3, side, side) float32.
@@ -170,7 +170,7 @@ class EvaClipEncoder(JointModel):
 
         with torch.inference_mode():
             pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._model.dtype)
-            return unit(self._model.encode_image(pixels))
+            return unit_rows(self._model.encode_image(pixels))
 
 
 def _load(

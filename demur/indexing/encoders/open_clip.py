@@ -29,10 +29,10 @@ from demur.indexing.encoders.torch_models import (
     BATCH,
     PROBE,
     JointModel,
+    choose_running,
     reason_of,
     require_torch,
-    running,
-    unit,
+    unit_rows,
     weights_digest,
 )
 
@@ -70,8 +70,8 @@ class OpenClipEncoder(JointModel):
         with importing("the open_clip encoder", extra="clip", module="open_clip"):
             import open_clip
 
-        self._device, precision, self._batches = running(options, device, self.name)
-        parsed = _parsed(source, self.name, allow_random=allow_random)
+        self._device, precision, self._batches = choose_running(options, device, self.name)
+        parsed = _parse_source(source, self.name, allow_random=allow_random)
         self._model, self._preprocess, self._tokenizer = _load(
             parsed, precision, self._device, self.name
         )
@@ -94,7 +94,7 @@ class OpenClipEncoder(JointModel):
         import torch
 
         with torch.inference_mode():
-            return unit(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
+            return unit_rows(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
         """The image resized and normalised as the model was trained, (3, h, w) float32.
@@ -113,7 +113,7 @@ class OpenClipEncoder(JointModel):
         with torch.inference_mode():
             pixels = torch.from_numpy(np.stack(prepared)).to(self._device, self._dtype)
             try:
-                return unit(self._model.encode_image(pixels))
+                return unit_rows(self._model.encode_image(pixels))
             except (
                 AssertionError
             ) as error:  # so a tower of timm says that images have another size than it takes
@@ -146,7 +146,7 @@ class _Source(NamedTuple):
     trained: bool
 
 
-def _parsed(source: str, item: str, *, allow_random: bool) -> _Source:
+def _parse_source(source: str, item: str, *, allow_random: bool) -> _Source:
     """What is wrong with the name is said here, before anything is loaded."""
     import open_clip
 
@@ -169,10 +169,10 @@ def _parsed(source: str, item: str, *, allow_random: bool) -> _Source:
             )
         return _Source(f"local-dir:{folder}", None, trained)
     model, _, weights = source.partition("/")
-    known = open_clip.list_models()
-    if model not in known:
+    known_models = open_clip.list_models()
+    if model not in known_models:
         hint = "or give open_clip:local-dir:PATH or open_clip:hf-hub:ORG/REPO"
-        raise UnknownPart("open_clip model", model, known, hint=hint)
+        raise UnknownPart("open_clip model", model, known_models, hint=hint)
     tags = open_clip.list_pretrained_tags_by_model(model)
     if not weights:
         if allow_random:

@@ -32,12 +32,12 @@ from demur.indexing.encoders.torch_models import (
     BATCH,
     PRECISION,
     PROBE,
+    choose_running,
     need_sentence_transformers,
     reason_of,
     refuse_random,
     require_torch,
-    running,
-    together,
+    stack_blocks,
     weights_digest,
 )
 
@@ -80,15 +80,17 @@ class SentenceTransformersEncoder:
                 item=self.name,
                 cure="e.g. sentence-transformers:facebook/contriever",
             )
-        on, precision, self._batches = running(options, device, self.name)
-        self._model, declared, missing = _load(source, str(on), self.name)
+        chosen_device, precision, self._batches = choose_running(options, device, self.name)
+        self._model, declared, missing = _load(source, str(chosen_device), self.name)
         refuse_random(missing, self.name, allowed=allow_random)
         self._model.half() if precision == "fp16" else self._model.float()  # whatever its files have
         self.similarity = "dot" if options.get("similarity", declared) == "dot" else "cosine"
-        own = dict(self._model.prompts or {})
+        model_prompts = dict(self._model.prompts or {})
         self._prompts: dict[Role, str] = {
-            "query": options.get("query", own.get("query") or ""),
-            "passage": options.get("passage", own.get("passage") or own.get("document") or ""),
+            "query": options.get("query", model_prompts.get("query") or ""),
+            "passage": options.get(
+                "passage", model_prompts.get("passage") or model_prompts.get("document") or ""
+            ),
         }
         self.note = f"sentence-transformers {source}, {precision}" + (
             ", RANDOM weights" if missing else ""
@@ -108,7 +110,9 @@ class SentenceTransformersEncoder:
     def _identity(self) -> str:
         # The pooler of BERT-like models is not used, and is random where a checkpoint lacks it.
         state = {
-            name: tensor for name, tensor in self._model.state_dict().items() if not _unused(name)
+            name: tensor
+            for name, tensor in self._model.state_dict().items()
+            if not _is_unused(name)
         }
         tokens = self._model.tokenizer(PROBE)["input_ids"]
         shape = [
@@ -142,10 +146,10 @@ class SentenceTransformersEncoder:
         # Neighbours of one length waste no padding; the order is undone below.
         order = sorted(range(len(texts)), key=lambda i: (-len(texts[i]), i))
         blocks = self._batches.run(
-            [texts[i] for i in order], lambda some: self._encode(some, self._prompts[role])
+            [texts[i] for i in order], lambda block: self._encode(block, self._prompts[role])
         )
         rows = np.empty((len(texts), width), np.float32)
-        rows[order] = together(blocks, width)
+        rows[order] = stack_blocks(blocks, width)
         return rows
 
     def _encode(self, texts: Sequence[str], prompt: str) -> NDArray[np.float32]:
@@ -171,7 +175,7 @@ class SentenceTransformersEncoder:
         )
 
 
-def _unused(weight: str) -> bool:
+def _is_unused(weight: str) -> bool:
     return ".pooler." in f".{weight}"
 
 
@@ -222,7 +226,7 @@ def _load_report() -> Iterator[list[str]]:
         def emit(self, record: logging.LogRecord) -> None:
             for line in record.getMessage().splitlines():
                 name, _, status = line.partition("|")
-                if status.strip().startswith("MISSING") and not _unused(name.strip()):
+                if status.strip().startswith("MISSING") and not _is_unused(name.strip()):
                     missing.append(name.strip())
 
     logger, listener = logging.getLogger("transformers.modeling_utils"), Listener()

@@ -35,7 +35,7 @@ class _Tensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-def _tensor(
+def _make_tensor(
     storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: object
 ) -> _Tensor:
     return _Tensor(storage, offset, shape, strides)
@@ -47,7 +47,7 @@ class _Reader(pickle.Unpickler):
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _tensor
+            return _make_tensor
         if module == "torch" and name in _DTYPES:
             return _DTYPES[name]
         raise pickle.UnpicklingError(f"it asks for {module}.{name}, which is not a tensor")
@@ -89,10 +89,10 @@ def read_tensors(data: bytes, item: str = "checkpoint") -> dict[str, NDArray[Any
                 item=item,
                 cure="save its state dict alone",
             )
-        wanted = {t.storage.key: t.storage for t in tensors.values()}
+        storage_of_key = {t.storage.key: t.storage for t in tensors.values()}
         storages: dict[str, NDArray[Any]] = {}
         for key in keys:
-            storage = wanted[key]
+            storage = storage_of_key[key]
             count = int(np.frombuffer(handle.read(8), "<i8")[0])
             raw = handle.read(count * storage.dtype.itemsize)
             if count != storage.length or len(raw) != count * storage.dtype.itemsize:

@@ -28,13 +28,13 @@ PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
 """Its tokens stand for the tokenizer in a fingerprint."""
 
 
-def require_torch(what: str) -> None:
+def require_torch(needed_by: str) -> None:
     """Raise `MissingExtra` when PyTorch is not installed."""
-    with importing(what, extra="clip", module="torch"):
+    with importing(needed_by, extra="clip", module="torch"):
         import torch  # noqa: F401
 
 
-def pick_device(asked: str | None, item: str) -> torch.device:
+def pick_device(device_name: str | None, item: str) -> torch.device:
     """The device asked for, else the best that is there: CUDA, then MPS, then the CPU.
 
     Raises:
@@ -42,16 +42,16 @@ def pick_device(asked: str | None, item: str) -> torch.device:
     """
     import torch
 
-    if asked is None:
+    if device_name is None:
         mps = torch.backends.mps.is_available()
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if mps else "cpu")
     try:
-        device = torch.device(asked)
+        device = torch.device(device_name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(
-            f"device {asked!r} cannot be used: {reason}",
+            f"device {device_name!r} cannot be used: {reason}",
             item=item,
             cure="leave it out, or give 'cpu'",
         ) from error
@@ -66,7 +66,7 @@ class Running(NamedTuple):
     batches: Batches
 
 
-def running(
+def choose_running(
     options: Mapping[str, str],
     device: str | None,
     item: str,
@@ -84,11 +84,11 @@ def running(
     Raises:
         UsageError: the device cannot be used.
     """
-    found = pick_device(device, item)
-    on_gpu = found.type == "cuda"
+    chosen_device = pick_device(device, item)
+    on_gpu = chosen_device.type == "cuda"
     size = int(options.get("batch", batch_on_gpu if on_gpu else batch))
     return Running(
-        found, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item)
+        chosen_device, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item)
     )
 
 
@@ -102,16 +102,16 @@ def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
         )
 
 
-def need_sentence_transformers(what: str) -> None:
+def need_sentence_transformers(needed_by: str) -> None:
     """Refuse sentence-transformers before 6.0, which runs the code of a model in a local folder unasked.
 
     Raises:
         MissingExtra: it is older, or not installed.
     """
-    with importing(what, extra="clip", module="sentence-transformers"):
+    with importing(needed_by, extra="clip", module="sentence-transformers"):
         release = version("sentence-transformers")
     if int(release.partition(".")[0]) < 6:
-        raise MissingExtra(what, extra="clip", module="sentence-transformers 6.0 or later")
+        raise MissingExtra(needed_by, extra="clip", module="sentence-transformers 6.0 or later")
 
 
 def reason_of(error: BaseException) -> str:
@@ -146,11 +146,11 @@ class Batches:
         Raises:
             UsageError: a single item does not fit.
         """
-        made: list[NDArray[np.float32]] = []
+        blocks: list[NDArray[np.float32]] = []
         start = 0
         while start < len(items):
             try:
-                made.append(forward(items[start : start + self.size]))
+                blocks.append(forward(items[start : start + self.size]))
             except (RuntimeError, MemoryError) as error:
                 if not _out_of_memory(error):
                     raise
@@ -161,11 +161,11 @@ class Batches:
                         cure="choose a smaller model or device='cpu'",
                     ) from error
                 del error  # it holds the frames, and they the tensors
-                _release()
+                _release_memory()
                 self.size //= 2
                 continue
-            start += len(made[-1])
-        return made
+            start += len(blocks[-1])
+        return blocks
 
 
 def _out_of_memory(error: BaseException) -> bool:
@@ -176,7 +176,7 @@ def _out_of_memory(error: BaseException) -> bool:
     )
 
 
-def _release() -> None:
+def _release_memory() -> None:
     import torch
 
     if torch.cuda.is_available():
@@ -203,15 +203,17 @@ def weights_digest(state: Mapping[str, Any]) -> str:
     return sha.hexdigest()
 
 
-def unit(rows: torch.Tensor) -> NDArray[np.float32]:
+def unit_rows(rows: torch.Tensor) -> NDArray[np.float32]:
     """Rows of a tensor at length 1, in single precision whatever the model's."""
     import torch
 
-    found: NDArray[np.float32] = torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
-    return found
+    unit_rows: NDArray[np.float32] = (
+        torch.nn.functional.normalize(rows.float(), dim=-1).cpu().numpy()
+    )
+    return unit_rows
 
 
-def together(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
+def stack_blocks(blocks: Iterable[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
     """Blocks of rows as one (n, width) float32 array; also of none."""
     parts = list(blocks)
     return (
@@ -256,7 +258,7 @@ class JointModel(ABC):
             UsageError: no such space.
         """
         width = space_of(self, space, "texts")
-        return together(self._batches.run(list(texts), self._texts), width)
+        return stack_blocks(self._batches.run(list(texts), self._texts), width)
 
     def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
         """Unit rows, (n, d) float32.
@@ -275,7 +277,7 @@ class JointModel(ABC):
     ) -> NDArray[np.float32]:
         """`images` of what `prepared` gave."""
         width = space_of(self, space, "images")
-        return together(self._batches.run(prepared, self._images), width)
+        return stack_blocks(self._batches.run(prepared, self._images), width)
 
     def _serves(self) -> dict[str, int]:
         """``dims``, by embedding one text."""

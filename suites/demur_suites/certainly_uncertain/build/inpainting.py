@@ -271,9 +271,9 @@ def activation_box(photo: Image) -> Box:
     Raises:
         MissingExtra: the extra ``demo`` (EfficientNet-Lite0) is not installed.
     """
-    from demur.indexing.encoders.efficientnet_lite0 import EfficientNetLite0, squared
+    from demur.indexing.encoders.efficientnet_lite0 import EfficientNetLite0, fit_into_square
 
-    activation = EfficientNetLite0.open().activation(squared(photo))
+    activation = EfficientNetLite0.open().activation(fit_into_square(photo))
     side, longest = activation.shape[0], max(photo.size)
     rows, columns = np.nonzero(activation >= 0.5 * activation.max())
     edges = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) / side
