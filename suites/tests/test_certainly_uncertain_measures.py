@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from demur.core.records import TokenLogprob
-from demur.judge.measures.calibration import GRID
 from demur.judge.rating import RATINGS
+from demur_suites.calibration import GRID
 from demur_suites.certainly_uncertain import measures as m
 from demur_suites.certainly_uncertain.audit import audit, total
 from demur_suites.p_true import yes_share

@@ -498,15 +498,12 @@ def test_rows_without_confidence_are_counted_aside() -> None:
 
 
 def test_sample_sizes() -> None:
-    assert power.unpaired(0.5, 0.6) == 388
-    assert power.unpaired(0.5, 0.5) is None
     assert power.paired(0.1, 0.3) == 234
     assert power.paired(0.0, 0.3) is None
-    assert power.clustered(100, 5, 0.1) == 140
     with pytest.raises(UsageError, match="discordant"):
         power.paired(0.5, 0.3)
     with pytest.raises(UsageError, match="between 0 and 1"):
-        power.unpaired(50, 60)
+        power.paired(10, 30)
 
 
 def test_paired_needs_what_simulation_says() -> None:
@@ -604,14 +601,9 @@ def test_wilson_and_mcnemar_against_statsmodels() -> None:
 
 
 @pytest.mark.reference
-def test_sample_sizes_against_statsmodels() -> None:
+def test_sample_sizes_against_scipy() -> None:
     from scipy.stats import norm
-    from statsmodels.stats.proportion import samplesize_proportions_2indep_onetail
 
-    theirs = samplesize_proportions_2indep_onetail(
-        0.1, 0.5, 0.8, alpha=0.05
-    )  # two-sided by default, for all its name
-    assert power.unpaired(0.5, 0.6) == pytest.approx(theirs, abs=2)
     z = norm.ppf(0.975) * 0.3**0.5 + norm.ppf(0.8) * (0.3 - 0.01) ** 0.5
     assert power.paired(0.1, 0.3) == pytest.approx((z / 0.1) ** 2, abs=1)
 

@@ -10,10 +10,10 @@
     totals      sample-weighted and macro, both named
     behaviour   answer where evidence suffices, deflect where it does not
     paired      McNemar, paired bootstrap, Holm
-    calibration ECE, Brier, thresholds on a stated probability
+    calibration expected error of a stated probability
     risk        risk against coverage, where systems state a confidence
     power       how many samples a difference of x points needs
-    kappa       agreement of two labellers, and what agreement allows
+    kappa       agreement of two labellers
 
 An undefined value is None, never 0. Every `Measure` carries its n and what was unjudged or failed.
 """

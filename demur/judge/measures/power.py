@@ -1,4 +1,4 @@
-"""How many samples are needed to see a difference of x points."""
+"""How many pairs are needed to see a difference of x points."""
 
 from __future__ import annotations
 
@@ -6,26 +6,6 @@ from math import ceil, sqrt
 from statistics import NormalDist
 
 from demur.core.errors import UsageError
-
-
-def unpaired(first: float, second: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
-    """Samples per side to tell two independent shares apart (two-sided normal approximation; Fleiss et al. 2003).
-
-    n = (z_a sqrt(2 m (1-m)) + z_b sqrt(p(1-p) + q(1-q)))² / (p - q)², m the mean of p and q.
-
-    Returns:
-        The number of samples per side; None for no difference at all (no number would do).
-
-    >>> unpaired(0.50, 0.60)
-    388
-    """
-    _check(first, second, alpha, power)
-    if first == second:
-        return None
-    a, b = _z(alpha, power)
-    mean = (first + second) / 2
-    spread = a * sqrt(2 * mean * (1 - mean)) + b * sqrt(first * (1 - first) + second * (1 - second))
-    return ceil((spread / (first - second)) ** 2)
 
 
 def paired(
@@ -59,16 +39,6 @@ def paired(
     return ceil(
         ((a * sqrt(discordant) + b * sqrt(max(0.0, discordant - difference**2))) / difference) ** 2
     )
-
-
-def clustered(samples: int, size: float, correlation: float) -> int:
-    """Samples needed when they come in clusters: times the design effect 1 + (size - 1) correlation (Kish 1965)."""
-    if size < 1 or not -1 <= correlation <= 1:
-        raise UsageError(
-            "clusters hold at least one item, correlation lies in [-1, 1]",
-            cure="mend the two values",
-        )
-    return ceil(samples * max(0.0, 1 + (size - 1) * correlation))
 
 
 def _z(alpha: float, power: float) -> tuple[float, float]:

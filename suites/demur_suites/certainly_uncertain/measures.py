@@ -23,12 +23,13 @@ import numpy as np
 
 from demur.core.records import Measure
 from demur.core.stats import Floats
-from demur.judge.measures import calibration as cal
+from demur.judge.measures.calibration import Bin, ece, reliability
 from demur.judge.measures.intervals import NOTHING, ClusterBootstrap, Ends, of_shares
 from demur.judge.measures.rates import share_of
 from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
 from demur.judge.measures.totals import macro_total
+from demur_suites import calibration as cal
 from demur_suites.taxonomy import MEANING, Root, Uncertainty
 
 Status = Literal["graded", "unjudged", "failed", "not asked"]
@@ -173,7 +174,7 @@ class Score(NamedTuple):
     judge: str
     graded: tuple[Graded, ...]
     by: dict[str, dict[str, Measure]]
-    bins: tuple[cal.Bin, ...]
+    bins: tuple[Bin, ...]
     thresholds: dict[str, Thresholds]
     counts: dict[str, int]
     missing: tuple[str, ...]
@@ -247,9 +248,9 @@ def measured(
         "dual": share_of(
             "dual", right, len(whole), unjudged=len(pairs) - len(whole) - lost, failed=lost
         ),
-        "ece": of("ece", cal.ece(p, c, bins), len(sure)),
-        "ece_idk": of("ece_idk", cal.ece(p[gold], c[gold], bins), int(gold.sum()), out=0),
-        "ece_adaptive": of("ece_adaptive", cal.ece(p, c, bins, adaptive=True), len(sure)),
+        "ece": of("ece", ece(p, c, bins), len(sure)),
+        "ece_idk": of("ece_idk", ece(p[gold], c[gold], bins), int(gold.sum()), out=0),
+        "ece_adaptive": of("ece_adaptive", ece(p, c, bins, adaptive=True), len(sure)),
         "ece_classwise": of(
             "ece_classwise", cal.classwise_ece(p, c, idk.tolist(), bins), len(sure)
         ),
@@ -276,9 +277,7 @@ def measured(
         f1 = detection((~kept | idk).tolist(), gold.tolist()).f1
         for part, found_so in (("", _mean(had)), ("_f1", f1), ("_cw", _mean(_weighted(had, p)))):
             made[how + part] = of(how + part, found_so, len(sure))
-        made[f"{how}_ece"] = of(
-            f"{how}_ece", cal.ece(p[gold], had[gold], bins), int(gold.sum()), out=0
-        )
+        made[f"{how}_ece"] = of(f"{how}_ece", ece(p[gold], had[gold], bins), int(gold.sum()), out=0)
     return made, (best, thresholds)
 
 
@@ -336,7 +335,7 @@ def score(
         judge,
         tuple(graded),
         {**by, **grouped(by)},
-        cal.reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins),
+        reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins),
         thresholds,
         {
             **{s: counts[s] for s in ("graded", "unjudged", "failed", "not asked")},

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from demur.core.stats import Codes, Floats
-from demur.judge.measures.calibration import folds
 from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
+from demur_suites.calibration import folds
 
 
 class Matrix(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from demur.core.stats import Floats
-from demur.judge.measures.calibration import pearson as correlation
+from demur_suites.calibration import pearson as correlation
 
 TwoByTwo = tuple[tuple[int, int], tuple[int, int]]
 

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
-from demur.judge.measures import calibration as cal
+from demur.judge.measures.calibration import ece, reliability
 from demur.judge.measures.risk import of_arrays
+from demur_suites import calibration as cal
 
 
 def simulated(n=40_000, seed=1):
@@ -19,8 +20,8 @@ def simulated(n=40_000, seed=1):
 
 def test_a_perfectly_calibrated_model_scores_as_theory_says():
     p, right = simulated()
-    assert cal.ece(p, right, 15) < 0.012
-    assert cal.ece(p, right, 15, adaptive=True) < 0.012
+    assert ece(p, right, 15) < 0.012
+    assert ece(p, right, 15, adaptive=True) < 0.012
     assert cal.brier(p, right) == pytest.approx(1 / 6, abs=0.004)  # E[p(1-p)]
     assert of_arrays(p, right == 1).area == pytest.approx(
         1 / 4, abs=0.006
@@ -29,12 +30,12 @@ def test_a_perfectly_calibrated_model_scores_as_theory_says():
 
 def test_an_overconfident_model_is_off_by_its_overconfidence():
     right = np.array([1.0] * 6 + [0.0] * 4)
-    assert cal.ece(np.full(10, 0.95), right) == pytest.approx(0.35)
+    assert ece(np.full(10, 0.95), right) == pytest.approx(0.35)
     assert cal.brier(np.full(10, 1.0), right) == pytest.approx(0.4)
 
 
 def test_bins_are_closed_to_the_right_and_zero_is_in_the_first():
-    bins = cal.reliability(np.array([0.0, 0.1, 0.1000001, 1.0]), np.ones(4), 10)
+    bins = reliability(np.array([0.0, 0.1, 0.1000001, 1.0]), np.ones(4), 10)
     assert [b.n for b in bins] == [2, 1, 0, 0, 0, 0, 0, 0, 0, 1]
     assert np.isnan(bins[4].probability)
 
@@ -42,14 +43,14 @@ def test_bins_are_closed_to_the_right_and_zero_is_in_the_first():
 def test_classes_count_alike_in_classwise_ece():
     p, credit = np.array([0.9] * 9 + [0.6]), np.array([1.0] * 9 + [0.0])
     label = ["answer"] * 9 + ["idk"]
-    assert cal.ece(p, credit) == pytest.approx(0.9 * 0.1 + 0.1 * 0.6)
+    assert ece(p, credit) == pytest.approx(0.9 * 0.1 + 0.1 * 0.6)
     assert cal.classwise_ece(p, credit, label) == pytest.approx((0.1 + 0.6) / 2)
 
 
 def test_nothing_is_undefined_never_zero():
     none = np.zeros(0)
-    assert cal.ece(none, none) is cal.brier(none, none) is cal.classwise_ece(none, none, []) is None
-    assert cal.ece(none, none, adaptive=True) is None
+    assert ece(none, none) is cal.brier(none, none) is cal.classwise_ece(none, none, []) is None
+    assert ece(none, none, adaptive=True) is None
     assert cal.best_threshold(none, lambda answered, rows: None) == (None, None)
     assert (
         cal.pearson(np.array([1.0]), np.array([1.0]))
@@ -124,11 +125,11 @@ def test_calibration_agrees_with_scikit_learn(seed, bins):
         if adaptive and seed % 2:
             continue  # equal quantiles: scikit-learn keeps bins without width
         had, stated = calibration_curve(right, p, n_bins=bins, strategy=strategy)
-        found = [b for b in cal.reliability(p, right, bins, adaptive=adaptive) if b.n]
+        found = [b for b in reliability(p, right, bins, adaptive=adaptive) if b.n]
         np.testing.assert_allclose([b.credit for b in found], had, atol=1e-12)
         np.testing.assert_allclose([b.probability for b in found], stated, atol=1e-12)
         weights = np.array([b.n for b in found]) / len(p)
-        assert cal.ece(p, right, bins, adaptive=adaptive) == pytest.approx(
+        assert ece(p, right, bins, adaptive=adaptive) == pytest.approx(
             np.sum(weights * abs(had - stated)), abs=1e-12
         )
 
