@@ -20,7 +20,7 @@ sys.modules["demur_suites"] = None  # importing it fails
 from demur.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-TABLE = "model,scenario,n,accuracy,deflection,hallucination\nx,oracle,100,50,30,20\n"
+LABELS = "item,annotator,label\n1,ann,yes\n1,ben,yes\n2,ann,no\n2,ben,yes\n"
 STRANGER = """
 DOES = "greet somebody"
 EXAMPLE = "greet ann"
@@ -31,12 +31,6 @@ def configure(parser):
 def run(args):
     print("hello", args.name)
     return 3
-
-def tables(paths, problems):
-    from demur.judge.audit import Audit, Finding
-    mine = [p for p in paths if p.read_text().startswith("mine")]
-    found = [Finding("sum", "defect", str(p), "of no sum") for p in mine]
-    return Audit(found, len(mine), [p for p in paths if p not in mine])
 """
 
 
@@ -55,29 +49,27 @@ def test_no_file_of_demur_names_its_neighbour():
 
 @pytest.mark.heavy
 def test_the_command_works_alone(tmp_path):
-    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "labels.csv").write_text(LABELS)
     code, out, err = command("-c", ALONE, "--help")
     assert (code, err) == (0, "")
-    assert "  audit " in out
+    assert "  agree " in out
     assert "  suite " not in out
     code, out, err = command("-c", ALONE, "suite", "list")
     assert code == 2
     assert "no verb named 'suite'" in err
-    code, out, err = command("-c", ALONE, "audit", str(tmp_path / "table.csv"))
+    code, out, err = command("-c", ALONE, "agree", str(tmp_path / "labels.csv"))
     assert (code, err) == (0, "")
-    assert out.startswith("1 lines: 0 defects")
+    assert "krippendorff" in out
 
 
 @pytest.mark.heavy
-def test_a_package_beside_demur_adds_a_verb_and_audits_its_own_tables(tmp_path):
+def test_a_package_beside_demur_adds_a_verb(tmp_path):
     about = tmp_path / "stranger-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
-    points = "[demur.verbs]\ngreet = stranger\n[demur.audits]\nmine = stranger:tables\n"
+    points = "[demur.verbs]\ngreet = stranger\n"
     (about / "entry_points.txt").write_text(points)
     (tmp_path / "stranger.py").write_text(STRANGER)
-    (tmp_path / "table.csv").write_text(TABLE)
-    (tmp_path / "mine.csv").write_text("mine\n1\n")
     beside = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
     _, out, _ = command("-m", "demur", "--help", **beside)
     assert "  greet " in out
@@ -85,8 +77,3 @@ def test_a_package_beside_demur_adds_a_verb_and_audits_its_own_tables(tmp_path):
     assert command("-m", "demur", "greet", "ann", **beside)[:2] == (3, "hello ann\n")
     _, out, _ = command("-m", "demur", "greet", "--help", **beside)
     assert out.startswith("usage: demur greet")
-    tables = (str(tmp_path / "table.csv"), str(tmp_path / "mine.csv"))
-    code, out, _ = command("-m", "demur", "audit", *tables, **beside)
-    assert code == 1
-    assert "of no sum" in out
-    assert "2 lines: 1 defects" in out

@@ -54,7 +54,6 @@ test whether the second run is better or worse than the first | compare runs/a r
 pass or fail a run in CI, decided on intervals | gate runs/mine --max-hallucination gold-removed=0.15 --strict
 compute the metrics of the sources' own authors | score demo-out --metric viquae-f1
 grade existing answers; correct, attack or measure a judge | judge file rows.jsonl --judge local
-check the arithmetic of published tables | audit table8.csv table4.csv
 ask a model; inspect the ledger of paid replies | calls stats calls.sqlite
 """
 """One line per verb: what it does, and an example that begins with its name."""

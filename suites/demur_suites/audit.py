@@ -1,29 +1,39 @@
-"""Published tables of all suites: which suite owns a table, and what it says of it.
-
-`demur audit` finds `audit_tables` by its entry point in the group ``demur.audits``.
-"""
+"""Published tables: which suite owns a table, and what it says of it; all others are tables of the four scenarios."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from demur.core.store import Problems
-from demur.judge.audit import Audit
 from demur_suites.base import suite, suites
-from demur_suites.published import PublishedRow, csv_lower
+from demur_suites.published import Finding, PublishedRow, csv_lower
+from demur_suites.scenario_tables import audit, read_lines
+
+
+class Audit(NamedTuple):
+    """What was found in published tables."""
+
+    findings: list[Finding]
+    lines: int
+    """How many were read."""
 
 
 def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
-    """Give published tables to the suites that know their columns; tables of one suite are audited together.
+    """Audit published tables, each by the suite whose columns it has; tables of one suite are audited together.
 
     Args:
         paths: CSV files.
         problems: collects lines that cannot be read.
+
+    Raises:
+        DataError: two columns of a table have one name.
+        StorageError: a file cannot be read.
     """
     known = {name: suite(name) for name in suites()}
     rows: dict[str, list[PublishedRow]] = {}
-    rest = []
+    lines = []
     for path in paths:
         held = csv_lower(path, Problems())
         columns = set(held[0][1]) if held else set()
@@ -36,8 +46,8 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
             None,
         )
         if owner is None:
-            rest.append(path)
+            lines += read_lines(path, problems)
         else:
             rows.setdefault(owner, []).extend(csv_lower(path, problems))
     findings = [f for name, own in rows.items() for f in known[name].audit(own)]
-    return Audit(findings, sum(map(len, rows.values())), rest)
+    return Audit([*findings, *audit(lines)], len(lines) + sum(map(len, rows.values())))

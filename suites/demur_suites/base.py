@@ -48,12 +48,11 @@ from demur.scenarios.systems.model import ModelSystem
 from demur_suites.plain import plain_score, plain_table
 
 if TYPE_CHECKING:
-    from demur.judge.audit import Finding
     from demur.models import Budget
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import PublishedRow
+    from demur_suites.published import Finding, PublishedRow
 
 I = TypeVar("I")  # noqa: E741 - an item of a suite
 S = TypeVar("S")
@@ -140,7 +139,7 @@ class Suite(ABC, Generic[I, S]):
     export_options: ClassVar[tuple[Option, ...]] = ()
     """Of `export`."""
     audit_columns: ClassVar[frozenset[str]] = frozenset()
-    """Columns, in lower case, of its published tables: `demur audit` gives such tables to `audit`."""
+    """Columns, in lower case, of its published tables: `demur suite audit` gives such tables to `audit`."""
 
     # --- the five places -------------------------------------------------------------------------
 

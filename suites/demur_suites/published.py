@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from demur.core.store import Problems
 from demur.corpora.formats import csv_rows
-from demur.judge.audit import Finding
 
 PublishedRow = tuple[str, dict[str, str]]
 """(file and line, column -> cell)."""
@@ -25,6 +24,16 @@ def csv_lower(path: Path, problems: Problems) -> list[PublishedRow]:
         (place, {plain(k): v for k, v in row.items()})
         for place, row in csv_rows(path, problems, mend=True)
     ]
+
+
+class Finding(NamedTuple):
+    """One impossibility."""
+
+    kind: str
+    """sum, total, n, disagree, count, kappa; number where a suite's table holds none."""
+    severity: Literal["defect", "note"]
+    where: str
+    message: str
 
 
 class Printed(NamedTuple):

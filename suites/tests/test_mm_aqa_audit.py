@@ -1,4 +1,4 @@
-"""`demur audit` of the tables that MM-AQA's paper prints: impossible rows are told, sound ones are not."""
+"""`demur suite audit` of the tables that MM-AQA's paper prints: impossible rows are told, sound ones are not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def told(text: str) -> list[tuple[str, str]]:
 
 
 def test_the_papers_tables(capsys):
-    assert main(["audit", str(PRINTED), "--json"]) == 1
+    assert main(["suite", "audit", str(PRINTED), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["findings"]
     counts = Counter("documents" in f["where"] for f in found if f["kind"] == "count")
     assert counts == {False: 33, True: 15}  # Q7

@@ -47,7 +47,6 @@ from demur.evaluation.rejudge import judge_beside, read_rows
 from demur.indexing.build import build_index
 from demur.judge.annotation.exchange import export_labels, import_labels
 from demur.judge.annotation.task import Session, put_labels, read_task
-from demur.judge.audit import audit, read_lines
 from demur.judge.base import open_judge
 from demur.release import Release, verify
 from demur.release.corpora import Corpora
@@ -222,9 +221,6 @@ def _files(folder: Path) -> None:
     (folder / "rows.jsonl").write_text(
         json.dumps(row) + "\n" + json.dumps(row | {"id": "b"}) + "\n"
     )
-    (folder / "table8.csv").write_text(
-        "model,scenario,n,accuracy,deflection,hallucination\nx,oracle,100,50,30,20\n"
-    )
 
 
 # --- what reads it -------------------------------------------------------------------------------------
@@ -280,7 +276,6 @@ def _read_index(folder: Path) -> None:
 def _read_files(folder: Path) -> None:
     problems = Problems()
     read_rows(folder / "rows.jsonl", problems)
-    audit(read_lines(folder / "table8.csv", problems))
     "\n".join(problems.summary()).encode()
 
 

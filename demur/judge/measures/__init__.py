@@ -7,7 +7,7 @@
     judge_error what the judge's own errors may do to a rate
     corrected   rates as labels of people put them
     joint       right in all scenarios of the same question
-    totals      sample-weighted and macro, both named
+    totals      over parts, each counted alike
     behaviour   answer where evidence suffices, deflect where it does not
     paired      McNemar, paired bootstrap, Holm
     calibration expected error of a stated probability

@@ -1,9 +1,8 @@
-"""Agreement of two labellers beyond chance, and how much or little of it a raw agreement allows."""
+"""Agreement of two labellers beyond chance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
@@ -79,62 +78,3 @@ def of_table(counts: Floats, labels: Sequence[str] = ()) -> Agreement:
         names,
         counts,
     )
-
-
-def highest_kappa(agreement: float, labels: int) -> float:
-    """The largest kappa that any table of ``labels`` x ``labels`` with this raw agreement can have.
-
-    With e = 1 - agreement, chance agreement is least when the agreeing items spread evenly and all disagreements stand
-    in one cell: 1/k - e²/2 (minimise the product of the marginals with their diagonal given). Beyond e = 2/k the two
-    labels of that cell have no agreeing items left, and the other k - 2 share them: (1 - e)²/(k - 2). A printed kappa
-    above this bound is an error of arithmetic.
-
-    >>> [round(highest_kappa(a, 3), 3) for a in (0.911, 0.924, 0.94, 0.93)]
-    [0.867, 0.886, 0.91, 0.895]
-    """
-    if not 0 <= agreement <= 1 or labels < 2:
-        raise DataError(
-            f"agreement {agreement} of {labels} labels",
-            cure="agreement lies in [0, 1], labels are two or more",
-        )
-    error = 1 - agreement
-    chance = agreement**2 / (labels - 2) if error > 2 / labels else 1 / labels - error * error / 2
-    return (agreement - chance) / (1 - chance)
-
-
-def lowest_kappa(agreement: float) -> float:
-    """The smallest kappa that any table with this raw agreement can have; its number of labels does not matter.
-
-    With e = 1 - agreement, chance agreement is most when one label has all agreeing items and the disagreements stand
-    half and half in the two cells between it and one other: 1 - e + e²/2. Kappa is then -e/(2 - e). Without
-    disagreements it is 1, the only other value that it takes.
-
-    >>> [round(lowest_kappa(a), 3) for a in (0, 0.5, 0.95, 1)]
-    [-1.0, -0.333, -0.026, 1.0]
-    """
-    return 1.0 if agreement >= 1 else -(1 - agreement) / (1 + agreement)
-
-
-def unrounded(agreement: float, slack: float, n: int | None = None) -> tuple[float, float] | None:
-    """The least and the most raw agreement that a printed one stands for.
-
-    Args:
-        agreement: as printed.
-        slack: half of its last figure.
-        n: items, which allow whole shares only.
-
-    Returns:
-        Both; None where no share of ``n`` items is printed so.
-
-    >>> unrounded(1.0, 0.005), unrounded(1.0, 0.005, 100), unrounded(0.911, 0.0005, 100)
-    ((0.995, 1.0), (1.0, 1.0), None)
-    """
-    if (
-        agreement in (0, 1) and slack >= 0.05
-    ):  # nobody rounds to so few figures: "1" and "1.0" are meant exactly
-        slack = 0.0
-    lowest, highest = max(0.0, agreement - slack), min(1.0, agreement + slack)
-    if not n:
-        return lowest, highest
-    fewest, largest = ceil((lowest - 1e-9) * n), floor((highest + 1e-9) * n)
-    return (max(0, fewest) / n, min(n, largest) / n) if fewest <= largest else None

@@ -1,21 +1,10 @@
-"""Totals over parts: weighted by items, or every part alike. Two numbers with two names."""
+"""Totals over parts, every part alike: not the sample-weighted total of all rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from demur.core.records import Measure
-
-
-def weighted(parts: Sequence[tuple[float | None, float]]) -> float | None:
-    """Mean of (value, weight) pairs, weighted; parts without a value are left out. None when no weight remains.
-
-    >>> round(weighted([(62.8, 1646), (80.0, 826)]), 2)
-    68.55
-    """
-    weighted_values = [(v, w) for v, w in parts if v is not None and w > 0]
-    total = sum(w for _, w in weighted_values)
-    return sum(v * w for v, w in weighted_values) / total if total else None
 
 
 def macro(values: Iterable[float | None]) -> float | None:

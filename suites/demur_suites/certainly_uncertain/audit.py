@@ -1,4 +1,4 @@
-"""Arithmetic checks of a published table of CertainlyUncertain (`demur audit`).
+"""Arithmetic checks of a published table of CertainlyUncertain (`demur suite audit`).
 
 A table has a column ``model`` and, in per cent, ``epistemic_f1``, ``epistemic_acc``, ``epistemic_cw``, the same of
 ``aleatoric`` and ``total``, and may have ``ece``. Five categories have equal weight, so a total is (3 E + 2 A) / 5, and
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from demur.judge.audit import Finding
-from demur_suites.published import PublishedRow, printed_lines
+from demur_suites.published import Finding, PublishedRow, printed_lines
 
 PARTS = ("f1", "acc", "cw")
 COLUMNS = frozenset(

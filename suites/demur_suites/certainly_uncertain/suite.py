@@ -29,11 +29,10 @@ from demur_suites.grading import ask_of
 from demur_suites.refusal import declines
 
 if TYPE_CHECKING:
-    from demur.judge.audit import Finding
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import PublishedRow
+    from demur_suites.published import Finding, PublishedRow
 
 
 class CertainlyUncertain(Suite[Pair, Score]):

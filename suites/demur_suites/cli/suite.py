@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the jobs; ``demur suite JOB NAME --help`` explains what a suite adds to one."""
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     add_shared(job(jobs, "list", "list the suites"), "--json")
+    _fill_audit(job(jobs, "audit", "check the arithmetic of published tables"))
     for name, (does, _, _) in JOBS.items():
         made = job(
             jobs,
@@ -57,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
         else:
             say(*(f"{name:<12}  {s.title}\n{'':<12}  {s.about}" for name, s in found))
         return 0
+    if args.job == "audit":
+        return _audit(args)
     chosen = suite(args.name)
     does, fill, work = JOBS[args.job]
     parser = Parser(
@@ -69,6 +72,43 @@ def run(args: argparse.Namespace) -> int:
     asked = parser.parse_args(args.rest)
     with trusting(code=asked.trust_code, hosts=asked.trust_hosts):
         return work(chosen, asked)
+
+
+def _fill_audit(parser: argparse.ArgumentParser) -> None:
+    from demur_suites.scenario_tables import LAYOUT
+
+    parser.add_argument(
+        "tables", nargs="+", type=Path, metavar="TABLE.csv", help="tables, audited together"
+    )
+    _skip_bad(parser)
+    add_shared(parser, "--json")
+    others = "tables of the suites are recognised by their columns"
+    parser.epilog = f"{LAYOUT}\n{others}\nexit 1 when a table has a defect"
+
+
+def _audit(args: argparse.Namespace) -> int:
+    from demur.core.store import Problems
+    from demur_suites import audit_tables
+
+    problems = Problems()
+    findings, n_lines = audit_tables(args.tables, problems)
+    problems.settle(skip_bad=args.skip_bad)
+    defects = sum(f.severity == "defect" for f in findings)
+    if args.json:
+        print_json(
+            {
+                "lines": n_lines,
+                "skipped": problems.skipped,
+                "defects": defects,
+                "findings": [f._asdict() for f in findings],
+            }
+        )
+        return int(defects > 0)
+    for f in sorted(findings, key=lambda f: f.severity != "defect"):
+        say(f"{f.severity:<6}  {f.kind:<8}  {f.where}: {f.message}")
+    skipped = f", {problems.skipped} skipped" if problems.skipped else ""
+    say(f"{n_lines} lines{skipped}: {defects} defects, {len(findings) - defects} notes")
+    return int(defects > 0)
 
 
 def _items(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Arithmetic checks of published tables of MM-AQA (`demur audit`).
+"""Arithmetic checks of published tables of MM-AQA (`demur suite audit`).
 
 A table is known by its columns: shares in per cent ``aac`` ``uac`` ``ar`` with their standard errors ``aac_se`` ...,
 ``mcc`` of a row or ``best_mcc`` of a system, ``answerable`` and ``unanswerable`` (numbers of items; by default those
@@ -20,7 +20,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, product
 
-from demur.judge.audit import Finding
 from demur_suites.mm_aqa.measures import (
     Matrix,
     counts_of,
@@ -30,7 +29,7 @@ from demur_suites.mm_aqa.measures import (
     rebuilt,
     se,
 )
-from demur_suites.published import Printed, PublishedRow, printed_lines
+from demur_suites.published import Finding, Printed, PublishedRow, printed_lines
 
 SHARES = ("aac", "uac", "ar")
 COUNTS = ("answerable", "unanswerable", "n", "total")

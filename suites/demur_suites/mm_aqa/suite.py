@@ -21,11 +21,10 @@ from demur_suites.mm_aqa.replies import read_reply
 from demur_suites.mm_aqa.scoring import Score, score
 
 if TYPE_CHECKING:
-    from demur.judge.audit import Finding
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import PublishedRow
+    from demur_suites.published import Finding, PublishedRow
 
 UNANSWERABLE = "mm_aqa:unanswerable"
 """The rule of an answer spec whose question has lost its answer."""

@@ -1,4 +1,4 @@
-"""Arithmetic checks of published tables of MM-THEBench (`demur audit`).
+"""Arithmetic checks of published tables of MM-THEBench (`demur suite audit`).
 
 Table 9 has columns ``model, chi2, or, err_p, err_r``: the odds ratio must follow from the two error rates, and counts
 must exist that give the rates and, with Yates's correction, the statistic. Table 7 has a column a source (``math,
@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from demur.judge.audit import Finding
 from demur_suites.mm_thebench.statistics import TwoByTwo, chi_square, odds_of_rates
-from demur_suites.published import PublishedRow, printed_lines
+from demur_suites.published import Finding, PublishedRow, printed_lines
 
 QUESTIONS = {
     "math": 288,

@@ -23,11 +23,10 @@ from demur_suites.mm_thebench.measures import Judged, Level, Score, score
 
 if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task
-    from demur.judge.audit import Finding
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import PublishedRow
+    from demur_suites.published import Finding, PublishedRow
 
 BOX = "Give the place as a box in pixels: [y1, x1, y2, x2]."
 

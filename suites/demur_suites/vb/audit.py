@@ -1,4 +1,4 @@
-"""Arithmetic checks of a published table of VB (`demur audit`): the composite, means, counts behind shares.
+"""Arithmetic checks of a published table of VB (`demur suite audit`): the composite, means, counts behind shares.
 
 A table has a column ``model`` and any of these, as printed: ``final, caa, i_mefr, t_mefr, mefr, selrank,
 tomacc, abs`` (the paper's Table 2) and ``answered, coverage`` (per cent), ``ansacc, selrank_raw, d`` (its Table 3);
@@ -12,8 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from demur.judge.audit import Finding
-from demur_suites.published import PublishedRow, printed_lines
+from demur_suites.published import Finding, PublishedRow, printed_lines
 from demur_suites.vb.measures import WEIGHTS, composite
 
 COLUMNS = frozenset(

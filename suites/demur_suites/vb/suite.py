@@ -16,10 +16,9 @@ from demur_suites.vb.measures import ALPHA, Score, score
 from demur_suites.vb.replies import read_reply, reply_of
 
 if TYPE_CHECKING:
-    from demur.judge.audit import Finding
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import PublishedRow
+    from demur_suites.published import Finding, PublishedRow
 
 
 class VB(Suite[Family, Score]):

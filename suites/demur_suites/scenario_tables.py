@@ -1,4 +1,4 @@
-"""Is a published table possible? Arithmetic that its own figures must obey.
+"""Is a published table of the four scenarios possible? Arithmetic that its own figures must obey.
 
 A table is CSV with one line per model, condition, part and scenario; see `LAYOUT`. Found are
 
@@ -18,14 +18,15 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from math import ceil, floor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from demur.core import plugins
+from demur.core.errors import DataError
 from demur.core.store import Problems, storage_errors
 from demur.corpora.formats import no_column_twice, open_bytes, separator
-from demur.judge.measures.kappa import highest_kappa, lowest_kappa, unrounded
-from demur.judge.measures.totals import macro, weighted
+from demur.judge.measures.totals import macro
+from demur_suites.published import Finding
 
 LAYOUT = """\
 columns (any order; those a line does not need stay empty or are left out):
@@ -86,16 +87,6 @@ class Line(NamedTuple):
         return {name: v for name in RATES if (v := getattr(self, name)) is not None}
 
 
-class Finding(NamedTuple):
-    """One impossibility."""
-
-    kind: str
-    """sum, total, n, disagree, count, kappa; number where a suite's table holds none."""
-    severity: Literal["defect", "note"]
-    where: str
-    message: str
-
-
 ROWS = 0.2 + 1e-9
 """Percentage points that rounding may explain: three rates against 100."""
 TOTALS = 0.15 + 1e-9
@@ -106,42 +97,6 @@ SHARE = 0.1 + 1e-9
 """A rate against the nearest share of n items that exists."""
 KAPPA = 0.005 + 1e-9
 """Kappa (not in points) as printed with two decimals."""
-
-
-class Audit(NamedTuple):
-    """What was found in published tables.
-
-    Attributes:
-        findings: of all tables.
-        lines: how many were read.
-        rest: tables of others, which were not read.
-    """
-
-    findings: list[Finding]
-    lines: int
-    unread_tables: Sequence[Path] = ()
-
-
-def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
-    """Audit published tables, each by the package whose columns it has; all that no other package takes by `audit`.
-
-    Args:
-        paths: CSV files.
-        problems: collects lines that cannot be read.
-
-    Raises:
-        DataError: two columns of a table have one name.
-        StorageError: a file cannot be read.
-    """
-    findings: list[Finding] = []
-    n_lines = 0
-    for name in plugins.names("audits"):  # functions as this one
-        part: Audit = plugins.find("audits", name)[0](paths, problems)
-        findings += part.findings
-        n_lines += part.lines
-        paths = part.unread_tables
-    lines = [line for path in paths for line in read_lines(path, problems)]
-    return Audit([*findings, *audit(lines)], n_lines + len(lines))
 
 
 def read_lines(path: Path, problems: Problems) -> list[Line]:
@@ -164,7 +119,7 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
         known = ", ".join((*_TEXTS, *_NUMBERS))
         problems.add(
             path.name,
-            f"{what}; known: {known} (demur audit --help; tables that demur writes have others)",
+            f"{what}; known: {known} (demur suite audit --help; tables that demur writes have others)",
         )
         return []
     reader.fieldnames = names
@@ -402,3 +357,76 @@ def _kappa_finding(line: Line) -> Finding | None:
         why = f"no table has less than {bound:.3f}"
     figures_text = f"kappa {line.kappa:g} with agreement {line.agreement:g} %"
     return Finding("kappa", "defect", line.name, f"{figures_text}: {why}") if why else None
+
+
+# --- bounds -----------------------------------------------------------------------------------------
+
+
+def highest_kappa(agreement: float, labels: int) -> float:
+    """The largest kappa that any table of ``labels`` x ``labels`` with this raw agreement can have.
+
+    With e = 1 - agreement, chance agreement is least when the agreeing items spread evenly and all disagreements stand
+    in one cell: 1/k - e²/2 (minimise the product of the marginals with their diagonal given). Beyond e = 2/k the two
+    labels of that cell have no agreeing items left, and the other k - 2 share them: (1 - e)²/(k - 2). A printed kappa
+    above this bound is an error of arithmetic.
+
+    >>> [round(highest_kappa(a, 3), 3) for a in (0.911, 0.924, 0.94, 0.93)]
+    [0.867, 0.886, 0.91, 0.895]
+    """
+    if not 0 <= agreement <= 1 or labels < 2:
+        raise DataError(
+            f"agreement {agreement} of {labels} labels",
+            cure="agreement lies in [0, 1], labels are two or more",
+        )
+    error = 1 - agreement
+    chance = agreement**2 / (labels - 2) if error > 2 / labels else 1 / labels - error * error / 2
+    return (agreement - chance) / (1 - chance)
+
+
+def lowest_kappa(agreement: float) -> float:
+    """The smallest kappa that any table with this raw agreement can have; its number of labels does not matter.
+
+    With e = 1 - agreement, chance agreement is most when one label has all agreeing items and the disagreements stand
+    half and half in the two cells between it and one other: 1 - e + e²/2. Kappa is then -e/(2 - e). Without
+    disagreements it is 1, the only other value that it takes.
+
+    >>> [round(lowest_kappa(a), 3) for a in (0, 0.5, 0.95, 1)]
+    [-1.0, -0.333, -0.026, 1.0]
+    """
+    return 1.0 if agreement >= 1 else -(1 - agreement) / (1 + agreement)
+
+
+def unrounded(agreement: float, slack: float, n: int | None = None) -> tuple[float, float] | None:
+    """The least and the most raw agreement that a printed one stands for.
+
+    Args:
+        agreement: as printed.
+        slack: half of its last figure.
+        n: items, which allow whole shares only.
+
+    Returns:
+        Both; None where no share of ``n`` items is printed so.
+
+    >>> unrounded(1.0, 0.005), unrounded(1.0, 0.005, 100), unrounded(0.911, 0.0005, 100)
+    ((0.995, 1.0), (1.0, 1.0), None)
+    """
+    if (
+        agreement in (0, 1) and slack >= 0.05
+    ):  # nobody rounds to so few figures: "1" and "1.0" are meant exactly
+        slack = 0.0
+    lowest, highest = max(0.0, agreement - slack), min(1.0, agreement + slack)
+    if not n:
+        return lowest, highest
+    fewest, largest = ceil((lowest - 1e-9) * n), floor((highest + 1e-9) * n)
+    return (max(0, fewest) / n, min(n, largest) / n) if fewest <= largest else None
+
+
+def weighted(parts: Sequence[tuple[float | None, float]]) -> float | None:
+    """Mean of (value, weight) pairs, weighted; parts without a value are left out. None when no weight remains.
+
+    >>> round(weighted([(62.8, 1646), (80.0, 826)]), 2)
+    68.55
+    """
+    weighted_values = [(v, w) for v, w in parts if v is not None and w > 0]
+    total = sum(w for _, w in weighted_values)
+    return sum(v * w for v, w in weighted_values) / total if total else None
