@@ -1,4 +1,4 @@
-"""Agreement of labellers against other implementations, and what is refused as impossible."""
+"""Agreement of labellers against other implementations."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from strategies import examples
 
 from demur.cli import main
 from demur.core.errors import DataError
 from demur.core.stats import wilson
-from demur.judge.measures.agreement import Rating, Stated, agreed, impossible
-from demur.judge.measures.kappa import of_table
+from demur.judge.measures.agreement import Rating, agreed
 
 
 def drawn(items: int = 60, raters: int = 3, seed: int = 0, missing: float = 0.0) -> list[Rating]:
@@ -98,101 +94,6 @@ def test_what_is_undefined_is_none_and_what_comes_twice_is_told():
     again = agreed([*same, Rating("1", "a", "x", again=True), Rating("2", "a", "y", again=True)])
     assert (again.consistency["a"].value, again.consistency["a"].n) == (0.5, 2)
     assert again.figures["raw"].value == 1.0  # repeats count for consistency alone
-
-
-def test_stated_figures_that_cannot_be(capsys):
-    for agreement, bound in (
-        (0.911, 0.867),
-        (0.924, 0.886),
-        (0.94, 0.910),
-        (0.93, 0.895),
-    ):  # 001, Table 7
-        assert impossible(Stated(agreement, kappa=bound + 0.02))
-        assert not impossible(Stated(agreement, kappa=bound))
-    assert impossible(Stated(0.911, n=100))
-    assert not impossible(Stated(0.91, n=100))
-    assert impossible(Stated(0.9, first=(0.8, 0.2), second=(0.6, 0.4), labels=2))
-    assert impossible(Stated(0.8, kappa=0.8, first=(0.5, 0.5), second=(0.5, 0.5), labels=2))
-    assert not impossible(Stated(0.8, kappa=0.6, first=(0.5, 0.5), second=(0.5, 0.5), labels=2))
-    assert main(["agree", "--stated", "agreement=0.911", "kappa=0.90", "n=100"]) == 1
-    assert "0.867 at most" in capsys.readouterr().out
-    assert main(["agree", "--stated", "agreement=0.91", "kappa=0.80", "n=100"]) == 0
-    assert main(["agree", "--stated", "kappa=0.9"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("figures", "why"),
-    [
-        ("agreement=1.0 kappa=0.5", "less than 1.000"),
-        ("agreement=1 kappa=0.98", "less than 1.000"),
-        ("agreement=1.00 kappa=0.5 n=100", "less than 1.000"),
-        ("agreement=0.95 kappa=-0.9", "less than -0.028"),
-        ("agreement=0.5 first=0.9,0.1 second=0.9,0.1", "need 0.8 at least"),
-        ("agreement=1 first=0.9,0.1 second=0.1,0.9", "allow 0.2 at most"),
-        ("agreement=0.9 first=0.6,0.6", "first: base rates that sum to 1.200"),
-        ("agreement=0.9 second=0.6,0.6", "second: base rates that sum to 1.200"),
-        ("agreement=0.9 first=1.2,-0.2", "a base rate of 1.2"),
-        ("agreement=0.9 first=0.5,0.3,0.2 labels=2", "3 base rates of 2 labels"),
-        ("agreement=0.9 first=0.5,0.3,0.2 second=0.5,0.5", "2 base rates of 3 labels"),
-    ],
-)
-def test_stated_figures_are_refused_on_both_sides(figures, why, capsys):
-    assert main(["agree", "--stated", *figures.split()]) == 1
-    assert why in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "figures",
-    [
-        "agreement=1.0 kappa=1.0",
-        "agreement=1.00 kappa=0.99",
-        "agreement=0.0 kappa=-1",
-        "agreement=0.6 kappa=-0.25",
-        "agreement=0.50 kappa=-0.34",
-        "agreement=0.8 first=0.9,0.1 second=0.9,0.1",
-        "agreement=0.911 first=0.33,0.33,0.33",
-        "agreement=0.9 first=0.5,0.3,0.2 labels=3",
-    ],
-)
-def test_rounding_makes_no_figure_impossible(figures, capsys):
-    assert main(["agree", "--stated", *figures.split()]) == 0
-    assert capsys.readouterr().out == "nothing impossible\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (["agreement=0.9", "n=0"], "0 items"),
-        (["agreement=0.9", "n=-3"], "-3 items"),
-        (["agreement=0.9", "labels=1"], "1 labels"),
-        (["agreement=0.9", "kappa=0.5", "labels=1"], "1 labels"),
-        (["agreement=0.9", "agreement=0.5"], "agreement is given twice"),
-        (["agreement=0.9", "--stated", "kappa=0.1", "agreement=0.5"], "agreement is given twice"),
-    ],
-)
-def test_what_no_figure_can_be_of_is_a_usage_error(words, why, capsys):
-    assert main(["agree", "--stated", *words]) == 2
-    assert why in capsys.readouterr().err
-
-
-@settings(max_examples=examples(200), deadline=None)
-@given(
-    st.lists(st.integers(0, 40), min_size=9, max_size=9).filter(any),
-    st.sampled_from([2, 3]),
-    st.sampled_from([2, 3]),
-)
-def test_figures_of_a_real_table_are_possible(cells, digits, digits_of_rates):
-    table = np.array(cells, dtype=float).reshape(3, 3)
-    found = of_table(table)
-    words = [f"agreement={found.observed:.{digits}f}", f"n={found.n}", "labels=3"]
-    words += [] if found.kappa is None else [f"kappa={found.kappa:.2f}"]
-    shares = [
-        ",".join(f"{v:.{digits_of_rates}f}" for v in table.sum(axis=side) / found.n)
-        for side in (1, 0)
-    ]
-    assert main(["agree", "--stated", *words]) == 0
-    assert main(["agree", "--stated", *words, f"first={shares[0]}"]) == 0
-    assert main(["agree", "--stated", *words, f"first={shares[0]}", f"second={shares[1]}"]) == 0
 
 
 def test_an_interval_has_a_width_or_there_is_none(tmp_path, capsys):

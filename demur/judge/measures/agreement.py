@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from demur.core.errors import DataError, UsageError
+from demur.core.errors import DataError
 from demur.core.records import Measure, Verdict
 from demur.core.stats import Codes, Floats, is_point, percentile, resampled
-from demur.judge.measures.kappa import highest_kappa, lowest_kappa, unrounded
 from demur.judge.measures.rates import share_of
 
 DRAWS = 2000
@@ -281,100 +280,3 @@ def repeat_variance(verdicts: Sequence[Verdict], repeats: Sequence[Sequence[Verd
         if differs:
             shares.append(sum(differs) / len(differs))
     return share_of("repeat variance", sum(shares), len(shares))
-
-
-class Stated(NamedTuple):
-    """Figures of agreement as somebody states them; shares in [0, 1], None where nothing is said."""
-
-    agreement: float
-    kappa: float | None = None
-    n: int | None = None
-    labels: int | None = None
-    """As many as the base rates when None; 3 without any."""
-    first: tuple[float, ...] = ()
-    """The first labeller's base rates, label by label."""
-    second: tuple[float, ...] = ()
-    rounding: float = 0.0005
-    """Half of the last figure shown, of agreement."""
-    rates_rounding: float | None = None
-    """The same of base rates; ``rounding`` when None."""
-
-
-def impossible(stated: Stated) -> list[str]:
-    """What of some stated figures no table of labels can give; nothing when all of it can be.
-
-    Raises:
-        UsageError: no items, or fewer than two labels.
-
-    >>> impossible(Stated(agreement=0.911, kappa=0.90, labels=3))
-    ['kappa 0.9 with agreement 0.911: 3 labels allow 0.867 at most']
-    >>> impossible(Stated(agreement=0.95, first=(0.7, 0.3), second=(0.5, 0.5), labels=2))
-    ['agreement 0.95: these base rates allow 0.8 at most']
-    >>> impossible(Stated(agreement=0.5, kappa=-0.9))
-    ['kappa -0.9 with agreement 0.5: no table has less than -0.334']
-    """
-    agreement, kappa = stated.agreement, stated.kappa
-    labels = (len(stated.first or stated.second) or 3) if stated.labels is None else stated.labels
-    if labels < 2 or (stated.n is not None and stated.n < 1):
-        size_text = f"{labels} labels" if labels < 2 else f"{stated.n} items"
-        raise UsageError(
-            size_text, cure="agreement is of one item or more, and of two labels or more"
-        )
-    if not 0 <= agreement <= 1 or (kappa is not None and not -1 <= kappa <= 1):
-        return [f"agreement {agreement:g} and kappa {kappa} are outside their ranges"]
-    problems = []
-    span = unrounded(agreement, stated.rounding, stated.n)
-    if span is None:
-        problems.append(f"agreement {agreement:g} is no share of {stated.n} items")
-    least, most = span or unrounded(agreement, stated.rounding) or (agreement, agreement)
-    if kappa is not None:
-        if kappa > highest_kappa(most, labels) + 0.005 + 1e-9:
-            exact = highest_kappa(agreement, labels)
-            problems.append(
-                f"kappa {kappa:g} with agreement {agreement:g}: {labels} labels allow {exact:.3f} at most"
-            )
-        if kappa < (bound := lowest_kappa(least)) - 0.005 - 1e-9:
-            problems.append(
-                f"kappa {kappa:g} with agreement {agreement:g}: no table has less than {bound:.3f}"
-            )
-    slack = stated.rounding if stated.rates_rounding is None else stated.rates_rounding
-    sides = (("first", stated.first), ("second", stated.second))
-    wrong_rates = [
-        f"{side}: {why}"
-        for side, rates in sides
-        if rates
-        for why in _wrong_rates(rates, labels, slack)
-    ]
-    if stated.first and stated.second and not wrong_rates:
-        problems += _against_rates(stated, (least, most), slack)
-    return problems + wrong_rates
-
-
-def _wrong_rates(rates: Sequence[float], labels: int, slack: float) -> list[str]:
-    """What is wrong with one labeller's base rates by themselves."""
-    problems = [f"a base rate of {rate:g}" for rate in rates if not 0 <= rate <= 1]
-    if len(rates) != labels:
-        problems.append(f"{len(rates)} base rates of {labels} labels")
-    if abs(sum(rates) - 1) > len(rates) * slack + 1e-9:
-        problems.append(f"base rates that sum to {sum(rates):.3f}, not 1")
-    return problems
-
-
-def _against_rates(stated: Stated, span: tuple[float, float], slack: float) -> list[str]:
-    """What both labellers' base rates exclude; ``span``: what the stated agreement stands for."""
-    problems = []
-    agreement, kappa = stated.agreement, stated.kappa
-    rate_pairs = list(zip(stated.first, stated.second, strict=True))
-    most, least = sum(map(min, rate_pairs)), sum(max(0.0, a + b - 1) for a, b in rate_pairs)
-    if span[0] > most + len(rate_pairs) * slack + 1e-9:
-        problems.append(f"agreement {agreement:g}: these base rates allow {most:.3g} at most")
-    if span[1] < least - 2 * slack - 1e-9:  # the base rates of one label alone can overlap
-        problems.append(f"agreement {agreement:g}: these base rates need {least:.3g} at least")
-    chance = sum(a * b for a, b in rate_pairs)
-    if kappa is not None and chance < 1:
-        implied_kappa = (agreement - chance) / (1 - chance)
-        if abs(implied_kappa - kappa) > 0.005 + (
-            max(agreement - span[0], span[1] - agreement) + 3 * slack
-        ) / (1 - chance):
-            problems.append(f"kappa {kappa:g}: agreement and base rates give {implied_kappa:.3f}")
-    return problems
