@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from demur.judge.measures.behaviour import behaviour
-from demur.judge.measures.paired import compare
 from demur.judge.measures.rates import rates, rates_where
 from demur.judge.measures.table import Table
 
@@ -74,11 +73,6 @@ def ours_behaviour(a: pa.Table, b: pa.Table) -> object:
     return behaviour(a, f"cluster-bootstrap(0.95,{DRAWS})")
 
 
-def ours_paired(a: pa.Table, b: pa.Table) -> object:
-    """Two systems item by item: difference, cluster bootstrap, McNemar exact and mid-p."""
-    return compare(Table(a), Table(b), key=("sample", "scenario"))
-
-
 def pandas_breakdown(a: pa.Table, b: pa.Table) -> object:
     """Peer: pandas groupby for the same rates by source and scenario, without intervals."""
     frame = a.select(["source", "scenario", "status", "outcome"]).to_pandas()
@@ -98,26 +92,12 @@ def numpy_bootstrap(a: pa.Table, b: pa.Table) -> object:
     return [hits[i].sum() / sizes[i].sum() for i in drawn]
 
 
-def statsmodels_mcnemar(a: pa.Table, b: pa.Table) -> object:
-    """Peer: statsmodels' exact McNemar on the discordant counts of two pandas frames joined by item."""
-    from statsmodels.stats.contingency_tables import mcnemar
-
-    one, other = (t.select(["sample", "scenario", "status", "outcome"]).to_pandas() for t in (a, b))
-    both = one.merge(other, on=["sample", "scenario"])
-    both = both[(both["status_x"] == "graded") & (both["status_y"] == "graded")]
-    x, y = both["outcome_x"] == "correct", both["outcome_y"] == "correct"
-    counts = [[int((p & q).sum()) for q in (y, ~y)] for p in (x, ~x)]
-    return mcnemar(counts, exact=True)
-
-
 WORK: dict[str, tuple[Callable[[pa.Table, pa.Table], object], float]] = {
     "demur rates + cluster bootstrap": (ours_rates, 1.0),
     "numpy loop, one rate, same bootstrap": (numpy_bootstrap, DRAWS / 20),
     "demur breakdown source x scenario + Wilson": (ours_breakdown, 1.0),
     "pandas groupby source x scenario": (pandas_breakdown, 1.0),
     "demur right behaviour + cluster bootstrap": (ours_behaviour, 1.0),
-    "demur paired + bootstrap + McNemar": (ours_paired, 1.0),
-    "pandas merge + statsmodels McNemar": (statsmodels_mcnemar, 1.0),
 }
 
 

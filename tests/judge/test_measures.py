@@ -19,7 +19,7 @@ from demur.judge.measures import power, risk
 from demur.judge.measures.behaviour import behaviour
 from demur.judge.measures.intervals import Auto, ClusterBootstrap, Wilson, interval, of_shares
 from demur.judge.measures.kappa import cohen, of_table
-from demur.judge.measures.paired import compare, holm, mcnemar, of_means, tango
+from demur.judge.measures.paired import holm, mcnemar, of_means, tango
 from demur.judge.measures.rates import rates
 from demur.judge.measures.table import Table
 from demur.judge.measures.totals import macro, macro_total
@@ -270,7 +270,6 @@ def test_mcnemar_against_its_definition() -> None:
             continue
         tail = sum(comb(n, k) for k in range(least + 1)) / 2**n
         assert mcnemar(b, c) == pytest.approx(min(1, 2 * tail))
-        assert mcnemar(b, c, mid=True) == pytest.approx(min(1, 2 * tail - comb(n, least) / 2**n))
     assert mcnemar(400_000, 401_000) == pytest.approx(0.264, abs=0.002)
 
 
@@ -281,28 +280,6 @@ def test_holm_is_monotone_and_keeps_order_and_gaps() -> None:
     assert holm([0.9, 0.8]) == [1.0, 1.0]
 
 
-def test_compare_pairs_by_item_and_tells_what_it_left_out() -> None:
-    first = Table([row(i, C if i < 5 else W) for i in range(10)] + [row(99)])
-    second = Table(
-        list(reversed([row(i, C if i < 8 else W) for i in range(9)] + [row(9, Status.FAILED)]))
-    )
-    found = compare(first, second)
-    assert (found.n, found.unpaired) == (9, 2)
-    assert found.difference == pytest.approx(3 / 9)
-    assert (found.only_first, found.only_second) == (0, 3)
-    assert found.p_exact == pytest.approx(0.25)
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low <= 3 / 9 <= found.high
-    assert compare(second, first).difference == pytest.approx(-3 / 9)
-    assert compare(first, first).p_exact is None
-    assert compare(first, Table([row(50)])).difference is None
-    with pytest.raises(DataError, match="twice"):
-        compare(Table([row(1), row(1)]), second)
-    with pytest.raises(DataError, match="no measure"):
-        compare(first, second, "recall")
-
-
 @settings(max_examples=examples(40), deadline=None)
 @given(
     st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 5)), min_size=1, max_size=40)
@@ -311,7 +288,7 @@ def test_paired_difference_is_antisymmetric(pairs: list[tuple[bool, bool, int]])
     a, b, cluster = (np.array(x) for x in zip(*pairs, strict=True))
     one, other = of_means(a, b, cluster), of_means(b, a, cluster)
     assert one.difference == pytest.approx(-(other.difference or 0))
-    assert (one.p_exact, one.p_mid) == (other.p_exact, other.p_mid)
+    assert one.p_exact == other.p_exact
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -437,7 +414,7 @@ def test_paired_needs_what_simulation_says() -> None:
     rng = np.random.default_rng(0)
     seen = 0
     for b, c, _ in rng.multinomial(n, [0.1, 0.2, 0.7], size=400):
-        seen += (mcnemar(int(b), int(c), mid=True) or 1) < 0.05
+        seen += (mcnemar(int(b), int(c)) or 1) < 0.05
     assert 0.74 < seen / 400 < 0.86
 
 

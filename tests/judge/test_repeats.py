@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
-from demur.core.errors import DataError
 from demur.core.records import Measure, Outcome, Row, Scenario, Status
 from demur.core.stats import wilson
 from demur.judge.measures import risk
 from demur.judge.measures.behaviour import behaviour
 from demur.judge.measures.kappa import cohen
-from demur.judge.measures.paired import compare
 from demur.judge.measures.rates import rates, rates_where
 from demur.judge.measures.repeats import gather
 from demur.judge.measures.table import Table
@@ -171,23 +169,6 @@ def test_agreement_counts_an_item_once() -> None:
     assert found.table.tolist() == pytest.approx(np.array([[1.0, 0], [1, 0]]))
 
 
-def test_systems_are_paired_by_item_with_the_means_of_their_draws() -> None:
-    first = Table(
-        [row(0, 0, C), row(0, 1, W), row(1, 0, C), row(3, 0, W), row(4, 0, LOST), row(6, 0, C)]
-    )
-    second = Table(
-        [row(0, 0, C), row(1, 0, W), row(1, 1, W), row(3, 0, W), row(3, 1, LOST), row(4, 0, C)]
-    )
-    found = compare(first, second)
-    assert (found.n, found.unpaired) == (3, 2)
-    assert (found.first, found.second) == (pytest.approx(0.5), pytest.approx(1 / 3))
-    assert (found.only_first, found.only_second) == (1, 1)  # 1 -> 0 and 1/2 -> 1
-    with pytest.raises(DataError, match="leave it out of the key"):
-        compare(first, second, key=("sample", "repeat"))
-    with pytest.raises(DataError, match="twice"):
-        compare(Table([row(0, 0), row(0, 1), row(0, 0, condition="severe")]), second)
-
-
 # --- properties ----------------------------------------------------------------------------------
 
 
@@ -235,17 +216,6 @@ def test_the_risk_curve_of_repeated_draws_is_the_same(rows: list[Row], m: int) -
         )
         assert one.coverage[-1] == 1.0
         assert 0 <= one.area <= 1
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(runs(), runs(), st.integers(2, 6))
-def test_comparisons_of_repeated_draws_are_the_same(
-    first: list[Row], second: list[Row], m: int
-) -> None:
-    method = "cluster-bootstrap(0.95,200)"
-    one = compare(Table(first), Table(second), method=method)
-    assert compare(Table(repeated(first, m)), Table(repeated(second, m)), method=method) == one
-    assert compare(Table(arrow(repeated(first, m))), Table(arrow(second)), method=method) == one
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -8,13 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from demur.core.errors import DataError
 from demur.core.stats import Codes, Floats, cluster_sums, is_point, percentile, resampled, z_of
 from demur.judge.measures.intervals import ClusterBootstrap, interval
-from demur.judge.measures.repeats import gather
-from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags, Table
-
-OUTCOMES = {"accuracy": CORRECT, "deflection": DEFLECTED, "hallucination": INCORRECT}
+from demur.judge.measures.table import Flags
 
 
 class Paired(NamedTuple):
@@ -30,93 +26,12 @@ class Paired(NamedTuple):
     """The method: ``cluster-bootstrap(...)``, or ``tango(0.95)`` where its resamples did not spread."""
     n: int
     """Pairs with two verdicts."""
-    unpaired: int
-    """Items that only one side has a verdict for; they are in no number here."""
     only_first: int
     """Pairs that count for the first alone (McNemar's b)."""
     only_second: int
     """Pairs that count for the second alone (McNemar's c)."""
     p_exact: float | None
     """McNemar, exact: a two-sided binomial test of the discordant pairs."""
-    p_mid: float | None
-    """McNemar, mid-p: the exact test without its conservatism (Fagerland et al. 2013)."""
-
-
-def compare(
-    first: Table,
-    second: Table,
-    measure: str = "accuracy",
-    *,
-    key: Sequence[str] = ("sample",),
-    method: str = "cluster-bootstrap(0.95,2000,seed=0)",
-) -> Paired:
-    """Compare two sets of rows item by item; repeats of an item are one pair, with their mean on either side.
-
-    Args:
-        first: rows of one system under one condition.
-        second: rows of the other.
-        measure: ``accuracy``, ``deflection`` or ``hallucination``.
-        key: columns that make two rows the same item (``("sample", "scenario")`` when scenarios are pooled);
-            ``repeat`` is not one of them: repeats would then count as items.
-        method: a ``cluster-bootstrap(...)``; clusters are taken from the first rows.
-
-    Raises:
-        DataError: a key names two items of one side, or is the repeat; or no such measure.
-    """
-    if measure not in OUTCOMES:
-        raise DataError(f"no measure named {measure!r}", cure=f"one of: {', '.join(OUTCOMES)}")
-    if "repeat" in key:
-        raise DataError(
-            "repeats of an item are no items of their own",
-            item="repeat",
-            cure="leave it out of the key",
-        )
-    left, right = _items(first, second, key)
-    first_items, second_items = (
-        gather(t.item if t.item is None else k, t.graded)
-        for t, k in ((first, left), (second, right))
-    )
-    first_keys, second_keys = (
-        left[first.graded][first_items.first],
-        right[second.graded][second_items.first],
-    )
-    _, a, b = np.intersect1d(first_keys, second_keys, assume_unique=True, return_indices=True)
-    code = OUTCOMES[measure]
-    return of_means(
-        first_items.mean(first.result[first.graded] == code)[a],
-        second_items.mean(second.result[second.graded] == code)[b],
-        first.cluster[first.graded][first_items.first][a],
-        measure=measure,
-        unpaired=first_items.n + second_items.n - 2 * len(a),
-        method=method,
-    )
-
-
-def _items(first: Table, second: Table, key: Sequence[str]) -> tuple[Codes, Codes]:
-    """int64 [rows] of each side: equal numbers for equal keys.
-
-    Raises:
-        DataError: a key occurs twice on one side, other than in repeats of one item.
-    """
-    joint = np.zeros(len(first) + len(second), dtype=np.int64)
-    for name in key:
-        codes = np.concatenate(first.coded_with(second, name))
-        joint = np.unique(joint * (codes.max(initial=0) + 1) + codes, return_inverse=True)[1]
-    sides = joint[: len(first)], joint[len(first) :]
-    for side, items, rows in zip(("first", "second"), sides, (first, second), strict=True):
-        distinct = np.arange(len(rows))  # one row of each item
-        if rows.item is not None:
-            distinct = np.unique(rows.item, return_index=True)[1]
-        _, places, counts = np.unique(items[distinct], return_index=True, return_counts=True)
-        if (counts > 1).any():
-            row = int(distinct[places[counts > 1][0]])
-            columns = [rows.coded(name) for name in key]
-            raise DataError(
-                f"the {side} rows hold this item twice",
-                item="/".join(c.labels[c.codes[row]] for c in columns),
-                cure="filter to one condition, or lengthen the key",
-            )
-    return sides
 
 
 def of_means(
@@ -125,7 +40,6 @@ def of_means(
     cluster: Codes,
     *,
     measure: str = "accuracy",
-    unpaired: int = 0,
     method: str = "cluster-bootstrap(0.95,2000,seed=0)",
 ) -> Paired:
     """The comparison from flags, or, where an item was asked several times, from the shares of its repeats.
@@ -142,7 +56,6 @@ def of_means(
         second: the same of the other side.
         cluster: int64 [pairs].
         measure: its name.
-        unpaired: items that only one side has a verdict for.
         method: a ``cluster-bootstrap(...)``.
     """
     first, second = first.astype(np.float64), second.astype(np.float64)
@@ -152,7 +65,7 @@ def of_means(
         bootstrap = ClusterBootstrap(bootstrap.level)
     b, c = int((first > second).sum()), int((second > first).sum())
     if not n:
-        return Paired(measure, None, None, None, None, None, "", 0, unpaired, 0, 0, None, None)
+        return Paired(measure, None, None, None, None, None, "", 0, 0, 0, None)
     gap: Floats = second - first
     direction = -1.0 if gap.sum() < 0 else 1.0  # both orders of two systems draw the same resamples
     totals = resampled(
@@ -169,11 +82,8 @@ def of_means(
         )
     low, high = ends
     shares = float(first.mean()), float(second.mean()), float(gap.mean())
-    if np.isin(gap, (-1.0, 0.0, 1.0)).all():
-        p, mid = mcnemar(b, c), mcnemar(b, c, mid=True)
-    else:
-        p = mid = sign_flip(gap)
-    return Paired(measure, *shares, low, high, interval_name, n, unpaired, b, c, p, mid)
+    p = mcnemar(b, c) if np.isin(gap, (-1.0, 0.0, 1.0)).all() else sign_flip(gap)
+    return Paired(measure, *shares, low, high, interval_name, n, b, c, p)
 
 
 def tango(b: float, c: float, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -249,16 +159,16 @@ def sign_flip(gap: Floats, draws: int = 9999, seed: int = 0) -> float | None:
     return (far + 1) / (draws + 1)
 
 
-def mcnemar(b: int, c: int, *, mid: bool = False) -> float | None:
+def mcnemar(b: int, c: int) -> float | None:
     """Two-sided p of McNemar's test from the two discordant counts.
 
-    Exact: 2 P(X <= min(b, c)), X binomial(b + c, 1/2), at most 1. Mid-p: minus P(X = min(b, c)).
+    Exact: 2 P(X <= min(b, c)), X binomial(b + c, 1/2), at most 1.
 
     Returns:
         The p-value; None when no pair is discordant (nothing was tested).
 
-    >>> round(mcnemar(1, 9), 5), round(mcnemar(1, 9, mid=True), 5), mcnemar(0, 0)
-    (0.02148, 0.01172, None)
+    >>> round(mcnemar(1, 9), 5), mcnemar(0, 0)
+    (0.02148, None)
     """
     n, least = b + c, min(b, c)
     if n == 0:
@@ -267,8 +177,7 @@ def mcnemar(b: int, c: int, *, mid: bool = False) -> float | None:
     # log of the binomial probabilities 0..least, each from the one before: no overflow for millions of pairs
     log_mass = np.concatenate([[0.0], np.cumsum(np.log(n - k) - np.log(k + 1))]) - n * np.log(2.0)
     mass = np.exp(log_mass)
-    two_sided = 2.0 * float(mass.sum())
-    return min(1.0, two_sided - float(mass[-1])) if mid else min(1.0, two_sided)
+    return min(1.0, 2.0 * float(mass.sum()))
 
 
 def holm(p: Sequence[float | None]) -> list[float | None]:
