@@ -36,6 +36,10 @@ SHARED = ("contained", "letters", "new letters", "near")
 NOTHING_SHARED = 0.058
 """How likely such a reply is right where words or digits would show it: 62 of 1,074 were that people labelled. What else
 it says (the names and numbers of an attack) is not weighed."""
+SURE = 0.65
+"""What the network must give a reply that shares nothing with a number: below it, six of ten such replies in the training
+rows were right, and hardly any where a system names something else ("Switzerland" for 66)."""
+UNDECIDED = 0.5
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _GROUPED = re.compile(r"[.,](?=\d{3}(?!\d))")
 _NAME = re.compile(r"(?<=[^.!?\s]\s)(?![a-z])[^\W\d_]\w+")
@@ -75,11 +79,16 @@ def probability_correct(question: str, accepted: Sequence[Sequence[str]], reply:
     True
     """
     values, form, reply = _letter_features(question, accepted, reply)
-    if not any(values[name] for name in SHARED) and (
+    shares_something = any(values[name] for name in SHARED)
+    if not shares_something and (
         all(map(_is_name, accepted[:FORMS])) or not _may_read_otherwise(values, reply)
     ):
         return NOTHING_SHARED  # and the encoder is spared
-    return probability(values | _commitment_features(question, form, reply, values["contained"]))
+    commitment = _commitment_features(question, form, reply, values["contained"])
+    chance = probability(values | commitment)
+    if shares_something or values["yes or no"] or chance >= SURE:
+        return chance
+    return min(chance, UNDECIDED)
 
 
 def _may_read_otherwise(values: Mapping[str, float], reply: str) -> bool:
