@@ -140,6 +140,7 @@ def evaluate(
         CallError: a model cannot be reached at all; received answers are kept.
     """
     from demur.core.plugins import names
+    from demur.core.spec import split_part
     from demur.evaluation.asking import ask
     from demur.evaluation.questions import Questions
     from demur.release import Release
@@ -152,7 +153,7 @@ def evaluate(
         release = open_release(release, out=out, trust_code=trust_code, trust_hosts=trust_hosts)
     run_name, spec = split_name(system)
     run_name = name or run_name
-    takes_own_options = isinstance(spec, str) and spec.partition(":")[0] not in names(
+    takes_own_options = isinstance(spec, str) and split_part(spec)[0] not in names(
         "systems"
     )  # module:Class takes what it likes
     if (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 from demur.core.errors import DemurError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
+from demur.core.spec import split_part
 from demur.core.store import storage_errors
 from demur.core.uris import read_image
 from demur.curation.build_folder import record_recipe
@@ -149,7 +150,7 @@ async def open_context(
         if (spec := recipe.topic_names) is not None:
             options = model_options(spec.options)
             namer = ModelSystem(
-                spec.system.partition(":")[2],
+                split_part(spec.system)[1],
                 SystemContext(**{**vars(context), "options": options}),
             )
             stack.push_async_callback(namer.close)
@@ -216,7 +217,7 @@ def gate_opener(
             and not address.startswith(("prior", "reader", "answers"))
         ):
             options["name"] = name
-        kind = address.partition(":")[0]
+        kind = split_part(address)[0]
         if kind == "model":
             options = model_options(options)
         elif kind in ("python", "answers", "reader", "prior") and (

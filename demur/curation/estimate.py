@@ -23,6 +23,7 @@ import numpy as np
 
 from demur.core.errors import UsageError
 from demur.core.records import Modality, Record, Request, Sample
+from demur.core.spec import split_part
 from demur.core.stats import z_of
 from demur.core.store import seed_of
 from demur.core.uris import read_image
@@ -291,7 +292,7 @@ def estimate_build(
                 rate=round(rate[name, stage], 4),
                 rate_from=rate_from[name, stage],
                 tokens=round(to_ask[i] * tokens),
-                waits=specs[name].system.partition(":")[0] not in BUILT_IN,
+                waits=split_part(specs[name].system)[0] not in BUILT_IN,
                 money_expected=None if usual_price is None else to_ask[i] * usual_price,
                 money_at_most=None
                 if most_price is None
@@ -325,7 +326,7 @@ def estimate_build(
     others = [
         name
         for name, spec in specs.items()
-        if spec.system.partition(":")[0] not in {*BUILT_IN, "model"}
+        if split_part(spec.system)[0] not in {*BUILT_IN, "model"}
     ]
     if others:
         notes.append(f"costs of {', '.join(others)} are unknown")
@@ -668,7 +669,7 @@ def _per_call(
     """(prompt tokens, expected US dollars, most of them, notes on the price) of a mean question of a stage to a gate
     without a reply yet.
     """
-    if spec.system.partition(":")[0] != "model" or not spec.system.partition(":")[2]:
+    if split_part(spec.system)[0] != "model" or not split_part(spec.system)[1]:
         return 0.0, 0.0, 0.0, ()
     from demur.models.estimate import estimate_calls
 
@@ -677,7 +678,7 @@ def _per_call(
     context = SystemContext(
         read_image=lambda ref: read_image(ref, pool.root), prompts=prompts, options=options
     )
-    system = ModelSystem(spec.system.partition(":")[2], context)
+    system = ModelSystem(split_part(spec.system)[1], context)
 
     def requests() -> Iterator[Request]:
         for sample in pool.samples:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from demur.core.errors import ItemError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Ask, ImageRef, Request, Sample
+from demur.core.spec import split_part
 from demur.core.untrusted import Choice, check
 from demur.evaluation.limits import Caps
 from demur.evaluation.preflight import preflight
@@ -184,7 +185,7 @@ def ask(
 
 def _kind(system: SystemLike) -> str:
     spec = split_name(system)[1]
-    return spec.partition(":")[0] if isinstance(spec, str) else ""
+    return split_part(spec)[0] if isinstance(spec, str) else ""
 
 
 def _names(
@@ -405,7 +406,7 @@ def planned(
             release, None, samples, prompts, options=dict((options or {}).get(name, {}))
         )
         if kind == "model":
-            model = ModelSystem(str(spec).partition(":")[2], context)
+            model = ModelSystem(split_part(str(spec))[1], context)
             asks = [t.ask for t in tasks if not model.skip_reason(t.ask)]
             total += estimate_calls(
                 "run",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from demur.core import plugins
 from demur.core.code import code_digest
 from demur.core.errors import MissingExtra, UsageError
-from demur.core.spec import Option, named
+from demur.core.spec import Option, named, split_part
 from demur.core.store import digest
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def check_encoder_name(text: str) -> None:
         MissingExtra: its packages are not installed.
     """
     plugins.find("encoders", text)
-    extra, module = _MODULES.get(text.partition(":")[0], ("", ""))
+    extra, module = _MODULES.get(split_part(text)[0], ("", ""))
     if module and find_spec(module) is None:
         raise MissingExtra(f"the {text} encoder", extra=extra, module=module)
 
