@@ -145,7 +145,13 @@ def test_a_rebuild_is_planned_from_the_old_verdicts_and_nothing_is_written(tmp_p
         max(0, line["expected"] - line["had"]) for line in planned["lines"]
     )
     told = run(
-        *words[:2], "--add-gate", gate.replace("#new", "#gpt-4o"), "--plan", "--per-second", "0.5"
+        *words[:2],
+        "--add-gate",
+        gate.replace("#new", "#gpt-4o"),
+        "--trust-code",
+        "--plan",
+        "--per-second",
+        "0.5",
     )
     assert "time: " in told
     assert "at 0.5 answers per second" in told
