@@ -125,7 +125,7 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
         "--panel",
         f"python:{MODELS}:strict,python:{MODELS}:doubtful",
     ]
-    common = ["--pool", f"{name}={folder}", "--ocr", "no" if name == "mmmu" else "yes", *models]
+    common = ["--pool", f"{name}:{folder}", "--ocr", "no" if name == "mmmu" else "yes", *models]
     # the cost is told first
     assert (
         main(
@@ -153,7 +153,7 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
     # from Python, one at a time
     python = demur_suites.suite("mm_aqa").build(
         tmp_path / "python",
-        pool=f"{name}={folder}",
+        pool=f"{name}:{folder}",
         ocr=common[3],
         rewriter=models[1],
         verifier=models[3],

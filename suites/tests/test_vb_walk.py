@@ -641,18 +641,37 @@ def test_a_run_is_scored_after_its_photos_are_gone_and_asked_within_its_limit(
         suite.run(items, reply, tmp_path / "runs", limit=6)
     [folder] = suite.run(items, reply, tmp_path / "runs", limit=2)
     capsys.readouterr()
-    assert main(["suite", "score", "vb", str(folder), "--json", "--resamples", "0"]) == 0
+    assert (
+        main(["suite", "score", "vb", str(folder), "--trust-code", "--json", "--resamples", "0"])
+        == 0
+    )
     assert "other words" not in capsys.readouterr().err
     text = (items / "families.jsonl").read_text(encoding="utf-8")
     (items / "families.jsonl").write_text(
         text.replace(lines[1]["base_question"], "Is the zebra visible?", 1)
     )
-    assert main(["suite", "score", "vb", str(folder), "--json", "--resamples", "0"]) == 0
+    assert (
+        main(["suite", "score", "vb", str(folder), "--trust-code", "--json", "--resamples", "0"])
+        == 0
+    )
     assert "2 of 8 replies of" in capsys.readouterr().err
     (items / lines[0]["edited_image"]).unlink()
-    assert main(["suite", "score", "vb", str(folder)]) == 1
+    assert main(["suite", "score", "vb", str(folder), "--trust-code"]) == 1
     assert (
-        main(["suite", "score", "vb", str(folder), "--skip-bad", "--json", "--resamples", "0"]) == 0
+        main(
+            [
+                "suite",
+                "score",
+                "vb",
+                str(folder),
+                "--trust-code",
+                "--skip-bad",
+                "--json",
+                "--resamples",
+                "0",
+            ]
+        )
+        == 0
     )
     assert table(capsys.readouterr().out, "vb-headline")[0]["n"] == 3
     outputs = tmp_path / "o.jsonl"

@@ -173,7 +173,7 @@ def test_convergence_goes_by_the_folders_own_recipe(source, built, tmp_path, cap
     assert main(["convergence", str(recipe), "--out", str(new)]) == 2
     assert "version, gates differ" in capsys.readouterr().err
     assert not (new / "convergence.json").exists()
-    assert main(["convergence", str(new), "--json"]) == 0
+    assert main(["convergence", str(new), "--trust-code", "--json"]) == 0
     rounds = json.loads(capsys.readouterr().out)["rounds"]
     assert set(rounds[-1]["gates"]) == {"weak", "middle", "strong", "newer"}
     assert rounds[-1]["kept"] == Release.open(new / "release").manifest["counts"]["samples"]
@@ -182,7 +182,8 @@ def test_convergence_goes_by_the_folders_own_recipe(source, built, tmp_path, cap
         new / "release",
         new / "recipe.yaml",
     ):  # the release in it, and the recipe that was left there
-        assert main(["convergence", str(same), *(["--out", str(new)] if same.suffix else [])]) == 0
+        where = ["--out", str(new)] if same.suffix else ["--trust-code"]
+        assert main(["convergence", str(same), *where]) == 0
         assert (new / "convergence.json").read_bytes() == figures
     watched = yaml.safe_load(recipe.read_text()) | {
         "monitors": [world.simulated("watch")],

@@ -127,7 +127,15 @@ def test_every_fault_ends_in_rows_that_say_why_and_the_same_command_completes(
     assert 0 < len(failed) < len(whole), hurt.stderr
     assert all(row["error"] for row in failed), failed[0]
     why = " | ".join(sorted({row["error"] for row in failed}))
-    for said in ("timeout", "connection broke", "not a chat completion", "reset", "broken", "429", "503"):
+    for said in (
+        "timeout",
+        "connection broke",
+        "not a chat completion",
+        "reset",
+        "broken",
+        "429",
+        "503",
+    ):
         assert said in why, f"{said}: {why}"
     with serving(port, "none"):
         done = run(release, tmp_path / "out", port)
