@@ -112,14 +112,14 @@ def permit(item: object, acts: Iterable[Act], instead: str = "") -> None:
         raise UntrustedFile(refused, item=item, instead=instead)
 
 
-_MODULE = re.compile(r"([A-Za-z_][\w.]*):(?=[A-Za-z_])")
+_MODULE = re.compile(r"(?<![\w.])([A-Za-z_][\w.]{0,200}):(?=[A-Za-z_])")
 _HEAD = re.compile(r"(?:^|(?<=[,:=&?]))([A-Za-z_][\w.-]*):(?=[A-Za-z_])")
 """What stands before a colon and a name: a registered part, or a module (which has no dash)."""
 _RUNS_CODE = frozenset({"python", "evaclip"})
 """Registered parts whose argument is code."""
 _MODELS = frozenset({"hf", "any-llm", "http", "https"})
 """How models by name begin; an address is a host besides."""
-_HOST = re.compile(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s,'\"]*|(?<![^:=,\s])//[^\s,'\"]+")
+_HOST = re.compile(r"(?i)\b[a-z][a-z0-9+.-]{0,30}://[^\s,'\"]*|(?<![^:=,\s])//[^\s,'\"]+")
 VARIABLE = re.compile(r"\$\{(\w{1,100})\}")
 _MOST_OF_A_MAPPING = 1 << 20
 """Bytes of a mapping that are searched for what it would call and send."""

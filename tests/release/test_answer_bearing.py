@@ -61,16 +61,16 @@ def test_what_stands_beside_a_word_of_the_question_is_found(text):
     samples = [question(n, a) for n, a in enumerate(ANSWERS)]
     tied = "mill" in {w.norm for w in words(text)}
     wanted = {s.id for s in samples if tied and holds(s.answers, text, s.question)}
-    assert AnswerBearing(samples).of(document(0, text)) == wanted
+    assert AnswerBearing(samples).find_samples(document(0, text)) == wanted
 
 
 def test_a_date_and_a_question_that_is_left():
     samples = [question(1, "4 May 1999", kind="date"), question(2, "Nyanza")]
     index = AnswerBearing(samples)
     both = document(0, "The mill of Nyanza, 1999-05-04.")
-    assert index.of(both) == {"q1", "q2"}
+    assert index.find_samples(both) == {"q1", "q2"}
     index.drop("q2")
-    assert index.of(both) == {"q1"}
+    assert index.find_samples(both) == {"q1"}
 
 
 def looks(monkeypatch, tmp_path, documents, questions):
