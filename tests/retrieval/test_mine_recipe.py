@@ -3,8 +3,10 @@
 import json
 
 import pytest
+import yaml
 
 from demur.cli import main
+from demur.cli.mine import FLAGS
 from demur.core.errors import UnknownPart
 from demur.core.progress import QUIET
 from demur.core.records import Sample
@@ -71,10 +73,16 @@ def said(sample):
     ids=lambda options: "-".join(options) or "defaults",
 )
 def test_a_recipe_mines_as_the_command_does(options, pool, index, built, tmp_path, capsys):
-    words = []
+    words, rarer = [], {}
     for key, value in {**QUOTAS, **options}.items():
-        shown = ",".join(value) if isinstance(value, list) else str(value)
-        words += [f"--{key.replace('_', '-')}", shown]
+        text = ",".join(value) if isinstance(value, list) else str(value)
+        if key in (*FLAGS, "modes", "pages", "negatives"):
+            words += [f"--{key.replace('_', '-')}", text]
+        else:
+            rarer[key] = value
+    file = tmp_path / "options.yaml"
+    file.write_text(yaml.safe_dump(rarer))
+    words += ["--options", str(file)] if rarer else []
     given = [
         "mine",
         str(pool.root),

@@ -253,6 +253,7 @@ def test_secrets_and_documents_reach_no_log(release, tmp_path, capsys, caplog, m
         )
         run = [
             "run",
+            "--trust-hosts",
             str(release[0]),
             "--scenarios",
             "parametric",
