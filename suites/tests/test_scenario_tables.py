@@ -143,7 +143,7 @@ def test_planted_defects(tmp_path: Path, body: str, want: list[str]) -> None:
 )
 def test_an_honest_table_has_no_defects(counts: list[tuple[int, int, int]]) -> None:
     """Tables made from counts by rounding to one decimal never look impossible."""
-    from demur.judge.audit import Line
+    from demur_suites.scenario_tables import Line
 
     def line(part: str, triple: tuple[int, ...]) -> Line:
         n = sum(triple)
