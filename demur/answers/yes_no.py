@@ -28,7 +28,7 @@ _FIRST = re.compile(
     r"(?:जी )?((?:[^\W\d_]|[\u0900-\u0963])+)(?P<rest>$|\s?[,.;:!\u3002\uff0c\uff01\u3001\u060c\u0964\u2013\u2014-].*)",
     re.DOTALL,
 )
-_BOTH = re.compile(r"\W*(?:and|or|but|y|e|und|et) ", re.IGNORECASE)
+_BOTH = re.compile(r"\W{0,20}(?:and|or|but|y|e|und|et) ", re.IGNORECASE)
 
 
 def side(text: str) -> str:
