@@ -97,7 +97,7 @@ def test_a_reply_is_priced_with_what_the_prefix_cache_saved():
     assert price.cost_of(
         Usage(prompt=1_000_000, cached=400_000, completion=500_000)
     ) == pytest.approx(1.2 + 0.2 + 4.0)
-    assert Price(prompt=2.0, completion=8.0).of(
+    assert Price(prompt=2.0, completion=8.0).cost_of(
         Usage(prompt=1_000_000, cached=1_000_000)
     ) == pytest.approx(2.0)
 

@@ -54,12 +54,12 @@ async def test_images_past_the_memory_are_read_again_but_not_hashed_again(
 ):
     refs = [picture(name) for name in "abc"]
     urls = ImageUrls(tmp_path, most_bytes=1)
-    first = [await urls.of(r) for r in refs]
-    assert [await urls.of(r) for r in refs] == first
+    first = [await urls.url_of(r) for r in refs]
+    assert [await urls.url_of(r) for r in refs] == first
     assert hashed == refs
     (tmp_path / refs[0].uri).write_bytes(b"changed")
     with pytest.raises(ItemError, match="the image changed"):
-        await urls.of(refs[0])
+        await urls.url_of(refs[0])
 
 
 async def test_a_missing_image_is_its_items_error_alone(ask, tmp_path, picture):
@@ -139,7 +139,7 @@ OTHERS = {
 async def sent(tmp_path, data):
     """(media type, bytes) of an image as it is sent."""
     (tmp_path / "image").write_bytes(data)
-    head, text = (await ImageUrls(tmp_path).of(image_ref(data, "image"))).decode().split(",")
+    head, text = (await ImageUrls(tmp_path).url_of(image_ref(data, "image"))).decode().split(",")
     return head.removeprefix("data:").removesuffix(";base64"), base64.b64decode(text)
 
 
@@ -163,7 +163,7 @@ async def test_the_media_type_is_that_of_the_bytes_and_not_of_the_record(tmp_pat
     data = PLAIN["png"]
     (tmp_path / "image").write_bytes(data)
     ref = image_ref(data, "image").model_copy(update={"media_type": "image/jpeg"})
-    assert (await ImageUrls(tmp_path).of(ref)).startswith(b"data:image/png;base64,")
+    assert (await ImageUrls(tmp_path).url_of(ref)).startswith(b"data:image/png;base64,")
 
 
 async def test_what_is_no_image_is_its_items_error(ask, tmp_path, picture):
