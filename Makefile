@@ -9,7 +9,7 @@ QUICK := not soak and not slow and not reference
 help: ## what there is
 	@grep -hE '^[a-z%-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
-demo: ## the whole job on the built-in sample, in three to four minutes
+demo: ## the whole job on the built-in sample, in under two minutes
 	@tools/setup.sh demo
 	$(RUN)demur demo --out demo-out
 

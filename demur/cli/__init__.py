@@ -30,7 +30,7 @@ class Verb(NamedTuple):
 
 
 _TABLE = """
-curate, evaluate and report on the built-in sample, in three to four minutes | demo --out demo-out
+curate, evaluate and report on the built-in sample, in under two minutes | demo --out demo-out
 list, describe and check the datasets that demur reads in their native formats | sources check webqa:/data/webqa
 join sources into one pool of samples | pool build webqa:/data/webqa mrag:/data/mrag --out pool
 index documents; inspect and search an index | index build kb.jsonl --out index
