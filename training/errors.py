@@ -58,6 +58,7 @@ def main() -> None:
     rows = [*labelled, *training.graded(), *training.pairs(), *training.rewritten(labelled)]
     x = training.matrix(rows, work)
     p = training.cross_fitted(x, rows, np.array([not row.untouched for row in rows]))
+    p = np.array([as_judged(*row) for row in zip(p, x, rows, strict=True)])
     names = [
         f"{row.set} {row.system}"
         if row.source == "evouna"
@@ -96,6 +97,14 @@ def main() -> None:
         for step, table in tables.items()
     )
     OUT.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")
+
+
+def as_judged(chance: float, comparisons: training.Floats, row: training.Row) -> float:
+    """What the judge makes of the network's probability (`demur.judge.equivalence.probability_correct`)."""
+    values = dict(zip(equivalence.FEATURES, comparisons, strict=True))
+    if equivalence.says_something_else(values, [(form,) for form in row.accepted], row.reply):
+        return equivalence.NOTHING_SHARED
+    return equivalence.sure_enough(chance, values)
 
 
 def counts(name: str, table: Counter[tuple[bool, bool]]) -> list[str | int]:

@@ -79,27 +79,36 @@ def probability_correct(question: str, accepted: Sequence[Sequence[str]], reply:
     True
     """
     values, form, reply = _letter_features(question, accepted, reply)
-    shares_something = any(values[name] for name in SHARED)
-    if not shares_something and (
-        all(map(_is_name, accepted[:FORMS])) or not _may_read_otherwise(values, reply)
-    ):
+    if says_something_else(values, accepted, reply):
         return NOTHING_SHARED  # and the encoder is spared
     commitment = _commitment_features(question, form, reply, values["contained"])
-    chance = probability(values | commitment)
-    if shares_something or values["yes or no"] or chance >= SURE:
+    return sure_enough(probability(values | commitment), values)
+
+
+def says_something_else(
+    values: Mapping[str, float], accepted: Sequence[Sequence[str]], reply: str
+) -> bool:
+    """Whether a reply shares no letter and no digit with a form, and a right one would.
+
+    A right reply may share none where it says yes or no, a number in words, or in digits what the form says in words.
+    """
+    if any(values[name] for name in SHARED):
+        return False
+    digits = any(map(str.isdigit, reply))
+    reads_otherwise = not digits if values["number"] else digits or bool(values["yes or no"])
+    return all(map(_is_name, accepted[:FORMS])) or not reads_otherwise
+
+
+def sure_enough(chance: float, values: Mapping[str, float]) -> float:
+    """What the network gives, but no more than `UNDECIDED` where nothing is shared with a number and it is not `SURE`."""
+    if chance >= SURE or values["yes or no"] or any(values[name] for name in SHARED):
         return chance
     return min(chance, UNDECIDED)
 
 
-def _may_read_otherwise(values: Mapping[str, float], reply: str) -> bool:
-    """Whether a right reply may share no letter and no digit with the form: yes or no, a number in words or in digits."""
-    digits = any(map(str.isdigit, reply))
-    return not digits if values["number"] else digits or bool(values["yes or no"])
-
-
 def probability(values: Mapping[str, float]) -> float:
     """What the network makes of `features`. It is rounded, so that all machines decide alike."""
-    x = np.array([values[name] for name in _NETWORK["features"]])
+    x = np.array([values[name] for name in FEATURES])
     hidden = np.tanh(_weights("hidden") @ x + _weights("hidden_bias"))
     odds = _weights("linear") @ x + _weights("out") @ hidden + _NETWORK["bias"]
     return round(1 / (1 + math.exp(-max(-30.0, min(30.0, float(odds))))), 3)
@@ -325,5 +334,7 @@ def _weights(name: str) -> npt.NDArray[np.float64]:
 _NETWORK: dict[str, Any] = json.loads(
     (files(__package__) / "data" / "equivalence.json").read_text(encoding="utf-8")
 )
+FEATURES: tuple[str, ...] = tuple(_NETWORK["features"])
+"""Names of the comparisons, in the order of the network."""
 CUT: float = _NETWORK["cut"]
 """From this probability on a reply counts as correct: at it, counts are unbiased."""
