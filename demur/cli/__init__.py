@@ -11,13 +11,21 @@ also has the texts ``DOES`` and ``EXAMPLE``, its line of the table. ``demur --he
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from textwrap import wrap
 from typing import NamedTuple
 
 from demur.cli._arguments import RAW, Parser
 from demur.core.version import __version__
+
+
+ABOUT = (
+    "Measure whether a vision-language model or a RAG system answers, deflects, or makes things up, under evidence that "
+    "you control; and build the benchmarks that measure it."
+)
 
 
 class Verb(NamedTuple):
@@ -38,7 +46,7 @@ find hard distractors for every sample in an index | mine pool --index index --o
 make a release from a recipe, resumable; --plan prints calls and cost | build recipe.yaml --plan
 make a release with more gating models, asking only what is new | rebuild OLD --add-gate model:openai/o3
 show what happened to one sample, kept or dropped, and why | explain demo-out/release SAMPLE
-measure how many samples stay as gating models are added, and what the next one would remove | convergence recipe.yaml
+measure how many samples stay as gating models are added | convergence recipe.yaml
 show, verify, compare or push a release folder | release verify demo-out/release
 ask systems in four scenarios, and judge their answers | run demo-out/release --system reader --out runs
 vary distractors, strictness, modality and position | sweep demo-out/release --system reader --distractors 0:10
@@ -77,16 +85,21 @@ def verbs_elsewhere() -> tuple[Verb, ...]:
 def overview(verbs: Sequence[Verb]) -> str:
     """What ``demur --help`` prints of these verbs."""
     width = max(len(v.name) for v in verbs)
+    columns = max(40, shutil.get_terminal_size((100, 24)).columns)
     lines = [
         "usage: demur VERB [options]",
         "",
-        "Measure whether a vision-language model or a RAG system answers, deflects, or makes things up,",
-        "under evidence that you control; and build the benchmarks that measure it.",
+        *wrap(ABOUT, columns),
         "",
         "verbs, each with an example ('demur VERB --help' explains its options):",
     ]
     for verb in verbs:
-        lines += [f"  {verb.name:<{width}}  {verb.does}", f"  {'':<{width}}    $ {verb.example}"]
+        first, *rest = wrap(verb.does, columns - width - 4)
+        lines += [
+            f"  {verb.name:<{width}}  {first}",
+            *(f"  {'':<{width}}  {line}" for line in rest),
+        ]
+        lines.append(f"  {'':<{width}}    $ {verb.example}")
     lines += ["", "start here:  demur demo", "every verb that prints a result accepts --json"]
     return "\n".join(lines) + "\n"
 
