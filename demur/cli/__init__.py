@@ -21,7 +21,6 @@ from typing import NamedTuple
 from demur.cli._arguments import RAW, Parser
 from demur.core.version import __version__
 
-
 ABOUT = (
     "Measure whether a vision-language model or a RAG system answers, deflects, or makes things up, under evidence that "
     "you control; and build the benchmarks that measure it."
