@@ -185,7 +185,6 @@ def estimate_calls(
     ledger: Path | None = None,
     prices: Path | None = None,
     per_second: float | None = None,
-    revision: str = "",
 ) -> Estimate:
     """Estimate one stage, without opening the model; add estimates with ``+``.
 
@@ -196,7 +195,6 @@ def estimate_calls(
         ledger: its replies cost nothing; may be None, or a file that does not exist yet.
         prices: price table that overrides the shipped one.
         per_second: replies per second, for the time (see the last run's progress line).
-        revision: as for `demur.models.open_model`.
 
     Returns:
         An estimate with one line. Prompt tokens are estimated from text and image sizes, completion tokens are the
@@ -209,7 +207,7 @@ def estimate_calls(
     """
     check_rate(per_second)
     name = parse_model(model).id
-    revision = revision or revision_of(model)
+    revision = revision_of(model)
     price = Prices(prices).find(name)
     rule = price.images if price is not None else "patches28"
     open_ledger = (

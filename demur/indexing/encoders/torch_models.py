@@ -102,12 +102,13 @@ def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
         )
 
 
-def need_sentence_transformers(needed_by: str) -> None:
+def need_sentence_transformers() -> None:
     """Refuse sentence-transformers before 6.0, which runs the code of a model in a local folder unasked.
 
     Raises:
         MissingExtra: it is older, or not installed.
     """
+    needed_by = "the sentence-transformers encoder"
     with importing(needed_by, extra="clip", module="sentence-transformers"):
         release = version("sentence-transformers")
     if int(release.partition(".")[0]) < 6:
