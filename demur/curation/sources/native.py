@@ -18,7 +18,7 @@ from demur.core.cells import is_empty, listed
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.plugins import spelled
-from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
+from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Piece, Sample
 from demur.core.store import Problems
 from demur.core.uris import picture_in, read_uri
 from demur.corpora import NotDownloaded, picture_file
@@ -327,10 +327,7 @@ def decode_entities(text: str) -> str:
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
 
 
-U = TypeVar("U", Document, Evidence)
-
-
-def with_entities_decoded(item: U) -> U:
+def with_entities_decoded(item: Piece) -> Piece:
     """A document or a piece of evidence with the entities of its title and text decoded."""
     if "&" not in f"{item.title}{item.text}":
         return item
