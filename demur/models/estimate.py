@@ -69,32 +69,10 @@ class Estimate(Record):
         """The same with one more remark."""
         return self.model_copy(update={"notes": (*self.notes, note)})
 
-    def text(self) -> str:
-        """As a table: one line per stage and model, the sums, and the notes.
-
-        >>> line = EstimateLine(stage="gate", model="m", calls=3, cached=1, prompt=20, money=0.5, expected=0.1)
-        >>> print(Estimate(lines=(line,)).text())
-        stage  model  calls  cached  to pay  prompt tokens  completion tokens  expected  at most  time
-        gate   m          3       1       2             20                  0     $0.10    $0.50     -
-        total             3       1       2             20                  0     $0.10    $0.50     -
-        """
-        head, *rows = self.cells()
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        table = [
-            "  ".join(
-                [
-                    *(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)),
-                    *map(str.rjust, row[2:], widths[2:]),
-                ]
-            )
-            for row in (head, *rows)
-        ]
-        return "\n".join([*table, *(f"note: {note}" for note in self.notes)])
-
     def cells(self) -> list[list[str]]:
         """The table's titles, a row per stage and model, and the sums; the first two columns are names."""
-        head = ["stage", "model", "calls", "cached", "to pay", "prompt tokens"]
-        head += ["completion tokens", "expected", "at most", "time"]
+        head = ["stage", "model", "calls", "cached"]
+        head += ["prompt", "reply", "expected", "at most", "time"]
         rows = [
             [
                 ln.stage,
@@ -147,8 +125,8 @@ def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
     return (f"{note} - that is more than six months ago" if price.old() else note,)
 
 
-def _count_cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
-    return [f"{n:,}" for n in (calls, cached, calls - cached, prompt, completion)]
+def _count_cells(*counts: int) -> list[str]:
+    return [f"{n:,}" for n in counts]
 
 
 def _dollar_text(money: float | None) -> str:
