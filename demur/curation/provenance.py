@@ -20,7 +20,7 @@ from demur.curation.topics import Drift
 from demur.indexing.encoders import fingerprint_of
 from demur.judge.cascade import BELOW
 from demur.release.evidence import measure_separation
-from demur.release.layout import evidence_licences
+from demur.release.layout import evidence_licences, tally
 from demur.retrieval.recall import Choice
 from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import context
@@ -38,10 +38,8 @@ def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
         del source["path"]
     for retrieval in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
         if retrieval is not None:  # "bases" states what is in them
-            retrieval["index"] = Path(retrieval["index"]).name if retrieval["index"] else None
-            retrieval["tokenizer"] = (
-                Path(retrieval["tokenizer"]).name if retrieval["tokenizer"] else None
-            )
+            for name in ("index", "tokenizer"):
+                retrieval[name] = Path(retrieval[name]).name if retrieval[name] else None
     return facts
 
 
@@ -70,7 +68,7 @@ def describe_build(
         "seed": recipe.seed,
         "pools": pool.sizes,
         "drawn": {source: sum(s.source == source for s in pool.samples) for source in pool.sizes},
-        "pool_by_topic": dict(sorted(Counter(s.topic for s in pool.samples).items())),
+        "pool_by_topic": tally(s.topic for s in pool.samples),
         "chosen_from_pool": len(pool.samples),
         "skipped_bad": pool.skipped,
         "repeated": pool.repeated,

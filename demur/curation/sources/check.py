@@ -85,8 +85,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     Memory: a few strings per sample; documents are streamed.
     """
     counts: dict[str, Counter[str]] = {
-        name: Counter()
-        for name in ("splits", "topics", "answers", "gold", "negatives", "asked", "ids")
+        name: Counter() for name in ("splits", "topics", "answers", "gold", "negatives", "ids")
     }
     findings: list[str] = []
     images: set[str] = set()
