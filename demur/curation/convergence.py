@@ -14,16 +14,15 @@ from typing import Unpack
 from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.stats import wilson
-from demur.core.store import digest, locked, write_json, write_records
+from demur.core.store import digest, write_json, write_records
 from demur.curation.build_folder import check_same_recipe
-from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
+from demur.curation.context import Work, ask_gates, gates_of, open_context, run_alone
 from demur.curation.decisions import read_decisions
 from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.rules import Label, Parametric, unknown_without_evidence
 from demur.curation.gates.runner import last_answers
 from demur.curation.provenance import model_of
 from demur.curation.recipe import BuildRecipe
-from demur.models.run import run_sync
 
 Table = Mapping[str, Mapping[str, Label]]
 """Sample -> gate or monitor -> label without evidence."""
@@ -294,7 +293,7 @@ def measure_convergence(
         async with open_context(recipe, out, **work) as ctx:
             ctx.steps.stage("ask all gates and monitors without evidence")
             gates = [n for n, spec in recipe.specs().items() if Stage.PARAMETRIC in spec.stages]
-            watched = [m.name or m.system for m in recipe.monitors]
+            watched = [m.id for m in recipe.monitors]
             asked_gates = [
                 GatingModel(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)
             ]
@@ -333,10 +332,7 @@ def measure_convergence(
             write_json(out / FILE, convergence.model_dump(mode="json") | origin)
             return convergence
 
-    with locked(out / "build" / "lock", "building there"):
-        if fresh:
-            set_aside(out / "build")
-        return run_sync(measure())
+    return run_alone(measure, out / "build", fresh=fresh)
 
 
 def _funnel_with_gates(
