@@ -143,7 +143,7 @@ async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Bu
         recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer
     )
     facts = await asyncio.to_thread(
-        describe_build, recipe, ctx, states, decisions, kept_samples, choices, retest, topics
+        describe_build, ctx, states, decisions, kept_samples, choices, retest, topics
     )
     steps_taken, recall = (
         list(funnel(pool, decisions)),

@@ -14,7 +14,7 @@ from typing import Unpack
 from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.stats import wilson
-from demur.core.store import digest, write_json, write_records
+from demur.core.store import digest, write_json
 from demur.curation.build_folder import check_same_recipe
 from demur.curation.context import Work, ask_gates, gates_of, open_context, run_alone
 from demur.curation.decisions import read_decisions
@@ -88,8 +88,6 @@ class Convergence(Record):
     kept_converged_after: int | None = None
     """The same for the samples that the whole funnel keeps."""
     survival: tuple[Survival, ...]
-    first_knew: dict[str, int]
-    """Gate -> number of samples that it was the first to know; "" -> those that no gate knows."""
 
 
 def strength(table: Table, gate: str) -> float:
@@ -108,11 +106,6 @@ def answering_gates(
     """The gates that answered something, right or wrong; with the literal rule a deflection counts too."""
     answers = {Label.CORRECT, Label.INCORRECT} | ({Label.DEFLECTED} if rule == "literal" else set())
     return tuple(g for g in gates if any(row[g] in answers for row in table.values()))
-
-
-def first_to_know(table: Table, order: Sequence[str]) -> dict[str, str]:
-    """Sample -> the first gate that answers it without evidence; "" if none does."""
-    return {s: next((g for g in order if row[g] is Label.CORRECT), "") for s, row in table.items()}
 
 
 def converge(
@@ -177,8 +170,6 @@ def converge(
             )
         )
         before = len(remaining)
-    first_gate = first_to_know(table, added)
-    counts = {g: sum(first == g for first in first_gate.values()) for g in (*added, "")}
     loud = answering_gates(table, added, rule)
     silent = [i for i, gate in enumerate(added, 1) if gate not in loud]
     return Convergence(
@@ -192,7 +183,6 @@ def converge(
             [r.kept_changed for r in rounds], threshold, silent
         ),
         survival=_measure_survival(table, loud),
-        first_knew=counts,
     )
 
 
@@ -257,14 +247,6 @@ FILE = "convergence.json"
 """Beside ``release``; `demur report` draws Fig. 5 from it."""
 
 
-class FirstKnew(Record):
-    """One line of ``first_knew.jsonl``."""
-
-    sample: str
-    gate: str
-    """The first to answer it without evidence, in the order of the rounds; "" if none does."""
-
-
 def measure_convergence(
     recipe: BuildRecipe,
     out: Path,
@@ -274,7 +256,7 @@ def measure_convergence(
     fresh: bool = False,
     **work: Unpack[Work],
 ) -> Convergence:
-    """Write ``out/convergence.json`` and ``out/first_knew.jsonl``; verdicts of a build in ``out`` are used again.
+    """Write ``out/convergence.json``; verdicts of a build in ``out`` are used again.
 
     Args:
         recipe: without ``monitors`` its gates are the monitors.
@@ -319,15 +301,11 @@ def measure_convergence(
                 rule=recipe.rules.parametric,
                 threshold=threshold,
             )
-            first = first_to_know(table, convergence.gates)
-            write_records(
-                out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items())
-            )
             origin = {
                 "name": recipe.name,
                 "version": recipe.version,
                 "sources": ctx.pool.hashes,
-                "gate_models": {g: digest(model_of(recipe, ctx, g)) for g in gates},
+                "gate_models": {g: digest(model_of(ctx, g)) for g in gates},
             }
             write_json(out / FILE, convergence.model_dump(mode="json") | origin)
             return convergence

@@ -44,7 +44,6 @@ def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
 
 
 def describe_build(
-    recipe: BuildRecipe,
     ctx: BuildContext,
     states: Mapping[str, SampleState],
     decisions: Mapping[str, Decision],
@@ -54,7 +53,7 @@ def describe_build(
     topics: Sequence[Drift],
 ) -> dict[str, Any]:
     """Everything in the manifest except names, counts and hashes."""
-    pool, encoder, runner = ctx.pool, ctx.encoder, ctx.runner
+    recipe, pool, encoder, runner = ctx.recipe, ctx.pool, ctx.encoder, ctx.runner
     stage_one = [state.labels_of(Stage.PARAMETRIC) for state in states.values()]
     specs = recipe.specs()
     systems = {name: runner.system(name) for name in specs}
@@ -94,8 +93,7 @@ def describe_build(
         "judge": ctx.judge.id,
         "gates": list(specs),
         "gate_models": {
-            name: model_of(recipe, ctx, name)
-            | {"asked": _count_asked(name, states, decisions, runner)}
+            name: model_of(ctx, name) | {"asked": _count_asked(name, states, decisions, runner)}
             for name in specs
         },
         "models": {name: system.note or system.id for name, system in systems.items()}
@@ -146,9 +144,9 @@ def _describe_base(base: KnowledgeBase) -> dict[str, Any]:
     return facts | {"notes": list(base.notes)}
 
 
-def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any]:
+def model_of(ctx: BuildContext, name: str) -> dict[str, Any]:
     """What exactly a gate is: model, revision, decoding, prompts."""
-    spec, system = recipe.specs()[name], ctx.runner.system(name)
+    spec, system = ctx.recipe.specs()[name], ctx.runner.system(name)
     facts: dict[str, Any] = {
         "system": system.id,
         "condition": spec.condition,
