@@ -65,10 +65,6 @@ class Estimate(Record):
             notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
         )
 
-    def with_note(self, note: str) -> Estimate:
-        """The same with one more remark."""
-        return self.model_copy(update={"notes": (*self.notes, note)})
-
     def cells(self) -> list[list[str]]:
         """The table's titles, a row per stage and model, and the sums; the first two columns are names."""
         head = ["stage", "model", "calls", "cached"]
