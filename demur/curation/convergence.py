@@ -144,7 +144,6 @@ def converge(
         )
     added = tuple(order) if order is not None else weakest_first(table, gates)
     rounds: list[Round] = []
-    before: int | None = None
     for i in range(len(added) + 1):
         is_kept = {
             s: unknown_without_evidence({g: row[g] for g in added[:i]}, rule)
@@ -153,23 +152,20 @@ def converge(
         remaining = [
             s for s in table if is_kept[s] is not False
         ]  # a sample without a verdict is not taken
-        changed = (before - len(remaining)) / before if before else None  # no share of nothing
         kept_samples = kept_by(added[:i]) if kept_by is not None and i else None
-        last = rounds[-1].kept if rounds else None
+        kept = None if kept_samples is None else len(kept_samples)
+        before, kept_before = (rounds[-1].size, rounds[-1].kept or 0) if rounds else (0, 0)
         rounds.append(
             Round(
                 gates=added[:i],
                 size=len(remaining),
                 undecided=sum(is_kept[s] is None for s in remaining) if i else 0,
-                changed=None if changed is None else round(changed, 6),
+                changed=_share(before - len(remaining), before),
                 monitors={m: _rate_labels([table[s][m] for s in remaining]) for m in monitors},
-                kept=None if kept_samples is None else len(kept_samples),
-                kept_changed=None
-                if kept_samples is None or not last
-                else round((len(kept_samples) - last) / last, 6),
+                kept=kept,
+                kept_changed=None if kept is None else _share(kept - kept_before, kept_before),
             )
         )
-        before = len(remaining)
     loud = answering_gates(table, added, rule)
     silent = [i for i, gate in enumerate(added, 1) if gate not in loud]
     return Convergence(
@@ -186,17 +182,19 @@ def converge(
     )
 
 
+def _share(part: int, whole: int) -> float | None:
+    """The share, rounded; None of nothing."""
+    return round(part / whole, 6) if whole else None
+
+
 def _rate_labels(labels: Sequence[Label]) -> Rates:
     graded = [v for v in labels if v in (Label.CORRECT, Label.INCORRECT, Label.DEFLECTED)]
     n = len(graded)
 
-    def share(label: Label) -> float | None:
-        return round(sum(v is label for v in graded) / n, 6) if n else None
-
     return Rates(
-        accuracy=share(Label.CORRECT),
-        deflection=share(Label.DEFLECTED),
-        hallucination=share(Label.INCORRECT),
+        accuracy=_share(graded.count(Label.CORRECT), n),
+        deflection=_share(graded.count(Label.DEFLECTED), n),
+        hallucination=_share(graded.count(Label.INCORRECT), n),
         n=n,
         missing=labels.count(Label.MISSING),
         skipped=labels.count(Label.SKIPPED),
