@@ -216,7 +216,7 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
         1  # its own threads wait by spinning, which is unfair on shared cores
     )
     shipped = onnxruntime.InferenceSession(
-        read_pinned(minilm.WEIGHTS, "a benchmark"), options, providers=["CPUExecutionProvider"]
+        read_pinned(minilm.WEIGHTS), options, providers=["CPUExecutionProvider"]
     )
 
     def as_shipped() -> None:

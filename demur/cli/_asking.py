@@ -266,7 +266,7 @@ def ask_and_print(args: argparse.Namespace, *, sweeps: bool = False) -> int:
         )
         limits = _limits_not_decidable(questions, release, args.judge)
         if args.json:
-            say(plan.with_note(limits).model_dump_json())
+            say(plan.model_copy(update={"notes": (*plan.notes, limits)}).model_dump_json())
         else:
             show_plan(plan, limits)
         return 0

@@ -60,9 +60,8 @@ def show_plan(plan: Estimate, *notes: str) -> None:
 
     from demur.reports.tables import Table, numbers, texts
 
-    titles = {"prompt tokens": "prompt", "completion tokens": "reply"}
-    head, *rows = ([c for i, c in enumerate(row) if i != 4] for row in plan.cells())
-    columns = (*texts(*head[:2]), *numbers(*(titles.get(title, title) for title in head[2:])))
+    head, *rows = plan.cells()
+    columns = (*texts(*head[:2]), *numbers(*head[2:]))
     cells = tuple(map(tuple, rows))
     show(
         Table(

@@ -28,18 +28,35 @@ def literal(text: Any) -> Any:
         return text
     try:
         check_depth(outside.replace("(", "[").replace(")", "]"))
-        return ast.literal_eval(text.strip())
+        return ast.literal_eval(
+            _QUOTED.sub(lambda m: m[0].rstrip() + ", " * bool(m[1]), text.strip())
+        )
     except (ValueError, SyntaxError, MemoryError):
         return text
 
 
-_QUOTED = re.compile(r"""[bBuU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")""", re.DOTALL)
+_QUOTED = re.compile(
+    r"""[bBuU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")(\s+(?=['"]))?""", re.DOTALL
+)
+"""Matches a text in quotes; group 1 where another follows without a comma, as numpy prints ['a' 'b']."""
 _NO_VALUE = re.compile(
     r"[^\s\w,:.()\[\]{}+-]"
     r"|[-+]\s*+[^\s\d.]|(?<!\d[eE])(?<![\s,:\[({])[-+]|[^\s,:\[({]\s++[-+]"  # a sign that is not a number's
     r"|\b(?!(?:None|True|False)\b)[^\W\d]"  # a name
 )
 """Matches text outside quotes that no list of plain values has."""
+
+
+def list_written(cell: Any) -> Any:
+    """The list of texts or objects that a text writes out (`literal`); any other value as it is.
+
+    Numbers are no list: ``[0, 1]`` may be an interval.
+    """
+    value = literal(cell) if isinstance(cell, str) and cell.startswith("[") else None
+    texts = isinstance(value, list) and all(isinstance(member, str | dict) for member in value)
+    return value if texts else cell
+
+
 _NOTHING = frozenset({"", "none", "null", "nan", "na", "n/a"})
 
 

@@ -32,16 +32,13 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _SUFFIXES = (".py", *(s for s in (sysconfig.get_config_var("EXT_SUFFIX"), ".so") if s))
 
 
-def function_named(
-    text: str, form: str = "python:module:function"
-) -> tuple[Callable[..., Any], str]:
+def function_named(text: str) -> tuple[Callable[..., Any], str]:
     """The function or class that ``module:name`` names, and the revision after ``@``.
 
     The current folder is searched too, as by ``python -m``.
 
     Args:
         text: ``module:name``, ``module:name.of.attribute`` or either with ``@REVISION``.
-        form: how the whole name is written, for messages.
 
     Returns:
         (callable, revision); the revision is "" if none is given.
@@ -51,9 +48,9 @@ def function_named(
     """
     place, _, revision = text.partition("@")
     module, _, name = place.partition(":")
-    item = form.partition(":")[0] + ":" + text if form.startswith("python:") else text
+    item = f"python:{text}"
     if not module or not name:
-        raise UsageError("this names no function", item=item, cure=f"write {form}")
+        raise UsageError("this names no function", item=item, cure="write python:module:function")
     target: Any = imported(module, item)
     if target is None:
         raise UsageError(

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demur.core.errors import DataError, IndexFileError, StorageError
-from demur.core.records import Document
+from demur.core.records import Document, with_ids
 from demur.core.store import storage_errors
 from demur.core.strict_json import loose_json
 
@@ -290,10 +290,7 @@ class Documents(Mapping[str, Document]):
             raise self._broken(LINES)
         if self._prefix == self._stored:
             return document
-        ids = {"id": document.id, "document": document.document, "page": document.page}
-        return document.model_copy(
-            update={name: self._public(id) for name, id in ids.items() if id}
-        )
+        return with_ids(document, self._public)
 
     def _public(self, id: str) -> str:
         return id if self._prefix == self._stored else self._prefix + id.removeprefix(self._stored)

@@ -83,6 +83,15 @@ class UnknownPart(UsageError):
         )
 
 
+CONSENT = {
+    "run": "--trust-code",
+    "read": "--trust-code",
+    "call": "--trust-hosts",
+    "send": "--trust-hosts",
+}
+"""What only the user may choose -> the option that agrees to it."""
+
+
 class UntrustedFile(UsageError):
     """A file names what only the user may choose: see `demur.core.untrusted`.
 
@@ -99,11 +108,7 @@ class UntrustedFile(UsageError):
             those = [what for each, what in acts if each == does]
             more = f" and {len(those) - 5:,} more" if len(those) > 5 else ""
             would.append(f"{does} {', '.join(those[:5])}{more}")
-        flags = []
-        if any(does in ("run", "read") for does, _ in acts):
-            flags.append("--trust-code")
-        if any(does in ("call", "send") for does, _ in acts):
-            flags.append("--trust-hosts")
+        flags = sorted({CONSENT[does] for does, _ in acts})
         super().__init__(
             f"this file would {'; '.join(would)}",
             item=item,

@@ -6,8 +6,9 @@ hashes. ``docs/datamodel.md`` shows how the records flow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -119,6 +120,15 @@ class Evidence(Record):
             role=role,
             **({"level": "image"} if document.modality is Modality.IMAGE else {}) | provenance,
         )
+
+
+Piece = TypeVar("Piece", Document, Evidence)
+
+
+def with_ids(item: Piece, rename: Callable[[str], str]) -> Piece:
+    """The item with other ids for itself, its document and its page; an empty one stays."""
+    ids = {"id": item.id, "document": item.document, "page": item.page}
+    return item.model_copy(update={name: rename(id) for name, id in ids.items() if id})
 
 
 class AnswerSpec(Record):

@@ -16,12 +16,11 @@ LOCKS = fcntl is not None
 """Whether files can be locked."""
 
 
-def lock_file(file: IO[Any] | int, *, shared: bool = False, wait: bool = False) -> None:
+def lock_file(file: IO[Any] | int, *, wait: bool = False) -> None:
     """Lock an open file against other processes until it is closed or this process ends.
 
     Args:
         file: the file, or its descriptor.
-        shared: other processes may have a shared lock too.
         wait: wait for another process's lock.
 
     Raises:
@@ -30,8 +29,7 @@ def lock_file(file: IO[Any] | int, *, shared: bool = False, wait: bool = False) 
     """
     if fcntl is None:
         raise OSError("files cannot be locked here")
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    fcntl.flock(file, kind if wait or shared else kind | fcntl.LOCK_NB)
+    fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def cores() -> int:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shlex
 import unicodedata
-from contextlib import suppress
-
-from demur.core.strict_json import parsed_json
 
 
 def plain(text: str) -> str:
@@ -40,25 +36,6 @@ def command(*words: object, program: str = "demur") -> str:
     "demur report 'my runs/a' -o report.html"
     """
     return shlex.join([program, *map(str, words)])
-
-
-def list_written(cell: object) -> object:
-    """The list of texts or objects that a text shows, in JSON or as pandas or numpy print it; other values as they are.
-
-    Numbers are no list: ``[0, 1]`` may be an interval.
-    """
-    if not isinstance(cell, str) or not cell.startswith("["):
-        return cell
-    for read in (parsed_json, _python_list):
-        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            value = read(cell)
-            if isinstance(value, list) and all(isinstance(member, str | dict) for member in value):
-                return value
-    return cell
-
-
-def _python_list(text: str) -> object:
-    return ast.literal_eval(re.sub(r"(['\"])\s+(?=['\"])", r"\1, ", text))  # numpy prints ['a' 'b']
 
 
 def whole_number(text: str) -> int | None:

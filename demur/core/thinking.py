@@ -77,7 +77,7 @@ def visible(text: str, tags: Iterable[Tags] = THINKING) -> str:
     )
 
 
-def split_thinking(text: str, tags: Iterable[Tags] = THINKING) -> tuple[str, str]:
+def split_thinking(text: str) -> tuple[str, str]:
     r"""Thoughts with which a reply begins, and the answer behind them; tags further on are text.
 
     If the chat template opens the tag in the prompt, the reply has only the closing one; a reply that was cut off while
@@ -92,7 +92,7 @@ def split_thinking(text: str, tags: Iterable[Tags] = THINKING) -> tuple[str, str
     >>> split_thinking("write <think> and </think> around it")
     ('', 'write <think> and </think> around it')
     """
-    text, marks = text.strip(), _marks(text.strip(), tuple(tags))
+    text, marks = text.strip(), _marks(text.strip(), THINKING)
     if not marks:
         return "", text
     first = marks[0]

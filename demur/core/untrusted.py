@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from demur.core.errors import UntrustedFile
+from demur.core.errors import CONSENT, UntrustedFile
 from demur.core.plugins import KINDS, Kind, imported, names
 
 
@@ -107,8 +107,8 @@ def permit(item: object, acts: Iterable[Act], instead: str = "") -> None:
         UntrustedFile: says what would run, whom it would call, and what it would send.
     """
     agreed = _TRUST.get()
-    allowed = {"run": agreed.code, "read": agreed.code, "call": agreed.hosts, "send": agreed.hosts}
-    if refused := [act for act in dict.fromkeys(acts) if not allowed[act.does]]:
+    allowed = {"--trust-code": agreed.code, "--trust-hosts": agreed.hosts}
+    if refused := [act for act in dict.fromkeys(acts) if not allowed[CONSENT[act.does]]]:
         raise UntrustedFile(refused, item=item, instead=instead)
 
 

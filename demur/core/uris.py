@@ -121,7 +121,8 @@ def _bytes_at(uri: str, base: Path) -> bytes:
         _regular_file_state(base / file, uri)
         with (base / file).open("rb") as handle:
             handle.seek(int(offset))
-            return handle.read(int(length)) if _check_size(int(length), uri) else b""
+            _check_size(int(length), uri)
+            return handle.read(int(length))
     path = base / uri
     _check_size(_regular_file_state(path, uri).st_size, uri)
     return path.read_bytes()
@@ -202,14 +203,13 @@ def _regular_file_state(path: Path, uri: str) -> os.stat_result:
     raise DataError("this is not a regular file", item=uri, cure="give the image as a file")
 
 
-def _check_size(size: int, uri: str) -> bool:
-    if 0 <= size <= MOST_BYTES:
-        return True
-    raise DataError(
-        f"{size:,} bytes, but an image may have {MOST_BYTES:,}",
-        item=uri,
-        cure="scale it down, or leave it out",
-    )
+def _check_size(size: int, uri: str) -> None:
+    if not 0 <= size <= MOST_BYTES:
+        raise DataError(
+            f"{size:,} bytes, but an image may have {MOST_BYTES:,}",
+            item=uri,
+            cure="scale it down, or leave it out",
+        )
 
 
 @lru_cache(maxsize=8)

@@ -101,7 +101,7 @@ def document(
     id_ = page_id(row)
     if not id_:
         raise DataError("no wikipedia_id", cure="mend the row or leave it out")
-    prose = [text for kind, text in paragraphs(row) if kind == "prose"]
+    prose = prose_paragraphs(row)
     text = "\n".join(prose if prose_only else (text for _, text in paragraphs(row)))
     if not text:
         raise DataError("the page has no text", cure="leave it out")
@@ -152,6 +152,11 @@ def paragraphs(row: Mapping[str, Any]) -> list[Paragraph]:
             )
         )
     return [paragraph for paragraph in all_paragraphs if paragraph.text]
+
+
+def prose_paragraphs(row: Mapping[str, Any]) -> list[str]:
+    """Paragraphs of a page that are running text: no title line, headings and list items."""
+    return [text for kind, text in paragraphs(row) if kind == "prose"]
 
 
 class CommonsFiles:

@@ -38,7 +38,6 @@ class Leaks:
 
     Args:
         image_hashes: of an image, see `demur.corpora.near_duplicates.ImageHashes`; without it only bytes are compared.
-        answers: whether a text holds the answer; `demur.answers.holds` of the sample's answers when None.
         image_near: bits, of 64, within which two images are near-duplicates; below 0 only bytes are compared.
         gold: the sample's gold evidence as it lies in an index; as it stands in the sample when None.
     """
@@ -48,13 +47,12 @@ class Leaks:
         sample: Sample,
         image_hashes: Callable[[ImageRef], ImageHash | None] = lambda image: None,
         *,
-        answers: Callable[[str], bool] | None = None,
         image_near: int = IMAGE_NEAR,
         gold: Gold | None = None,
     ) -> None:
         self.lineage = gold or Gold(sample.gold)
         self._answers = sample.answers
-        self._holds = answers or _holds(sample)
+        self._holds = _holds(sample)
         self._as_query = image_matcher(sample.images, image_hashes, image_near)
         self._gold_texts = [(e.id, e.text) for e in sample.gold if e.text]
         self._as_gold = [

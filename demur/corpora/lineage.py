@@ -23,12 +23,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
-from demur.core.records import Document, Evidence, Modality
+from demur.core.records import Document, Evidence, Modality, Piece, with_ids
 
 Item = Document | Evidence
-T = TypeVar("T", Document, Evidence)
 Relation = Literal["gold", "gold page", ""]
 """How an item relates to a sample's gold evidence: it is gold (or a part of gold, or holds it), it lies elsewhere on a
 gold page, or neither."""
@@ -72,16 +71,14 @@ def chunk_id(document: str, place: int | str) -> str:
     return f"{document}#{place}"
 
 
-def prefixed(item: T, prefix: str) -> T:
+def prefixed(item: Piece, prefix: str) -> Piece:
     """The item with a prefix before the ids of itself, its document and its page."""
-    ids = {"id": item.id, "document": item.document, "page": item.page}
-    return item.model_copy(update={name: f"{prefix}{id}" for name, id in ids.items() if id})
+    return with_ids(item, lambda id: f"{prefix}{id}")
 
 
-def unprefixed(item: T, prefix: str) -> T:
+def unprefixed(item: Piece, prefix: str) -> Piece:
     """The inverse of `prefixed`."""
-    ids = {"id": item.id, "document": item.document, "page": item.page}
-    return item.model_copy(update={name: id.removeprefix(prefix) for name, id in ids.items() if id})
+    return with_ids(item, lambda id: id.removeprefix(prefix))
 
 
 def _is_part(gold: Evidence, item: Item, words: _Words | None) -> bool:

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, Unpack
 
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.records import Sample
-from demur.core.store import locked, seed_of, write_records
-from demur.curation.context import BuildContext, Work, ask_gates, gates_of, open_context, set_aside
+from demur.core.store import seed_of, write_records
+from demur.curation.context import BuildContext, Work, ask_gates, gates_of, open_context, run_alone
 from demur.curation.decisions import FILE as DECISIONS
 from demur.curation.decisions import all_drops, decision_line, funnel
 from demur.curation.distractors import mine_pool
@@ -39,7 +39,6 @@ from demur.curation.provenance import describe_build, gate_verdicts
 from demur.curation.recipe import BuildRecipe
 from demur.curation.topics import compare_all_topics
 from demur.evaluation.runner import commonest
-from demur.models.run import run_sync
 from demur.release import FunnelStep, Release, check_target, freeze, open_sound
 from demur.retrieval.recall import Choice
 
@@ -98,10 +97,7 @@ def curate(
             return await _run_stages(ctx, exhaustive=exhaustive, hurry=hurry)
 
     check_target(out / "release", recipe.name, recipe.version)
-    with locked(out / "build" / "lock", "building there"):
-        if fresh:
-            set_aside(out / "build")
-        return run_sync(build())
+    return run_alone(build, out / "build", fresh=fresh)
 
 
 async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
@@ -147,7 +143,7 @@ async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Bu
         recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer
     )
     facts = await asyncio.to_thread(
-        describe_build, recipe, ctx, states, decisions, kept_samples, choices, retest, topics
+        describe_build, ctx, states, decisions, kept_samples, choices, retest, topics
     )
     steps_taken, recall = (
         list(funnel(pool, decisions)),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from demur.core.errors import DemurError, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.spec import split_part
-from demur.core.store import storage_errors
+from demur.core.store import locked, storage_errors
 from demur.core.uris import read_image
 from demur.curation.build_folder import record_recipe
 from demur.curation.decisions import FILE as DECISIONS
@@ -33,6 +34,7 @@ from demur.curation.topics import need_bertopic
 from demur.evaluation.preflight import preflight
 from demur.indexing.encoders import Encoder, check_encoder_name, open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
+from demur.models.run import run_sync
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.recognise import Embedder, Recogniser, captioned
 from demur.scenarios.systems import System, SystemContext, open_system
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 
 JUDGE = "the judge"
 """Its name where it is checked beside the gates."""
+
+
+T = TypeVar("T")
 
 
 class BuildContext(NamedTuple):
@@ -134,7 +139,7 @@ async def open_context(
         budget=budget,
         prices=prices,
     )
-    specs = {s.name or s.system: s for s in (*recipe.gates, *recipe.monitors)}
+    specs = {s.id: s for s in (*recipe.gates, *recipe.monitors)}
     async with AsyncExitStack() as stack:
         runner = GateRunner(
             specs,
@@ -151,7 +156,7 @@ async def open_context(
             options = model_options(spec.options)
             namer = ModelSystem(
                 split_part(spec.system)[1],
-                SystemContext(**{**vars(context), "options": options}),
+                replace(context, options=options),
             )
             stack.push_async_callback(namer.close)
         # report systems that cannot be opened or asked before anything is indexed
@@ -171,11 +176,7 @@ async def unready(recipe: BuildRecipe) -> list[str]:
     Nothing is embedded, no weights are loaded, and servers are asked for their lists of models alone. Gates that are
     no models are opened, and refused, by the estimate.
     """
-    specs = {
-        s.name or s.system: s
-        for s in (*recipe.gates, *recipe.monitors)
-        if s.system.startswith("model:")
-    }
+    specs = {s.id: s for s in (*recipe.gates, *recipe.monitors) if s.system.startswith("model:")}
     open_gate = gate_opener(specs, SystemContext(read_image=read_image, prompts=Prompts()), {})
     retrievals = [
         recipe.retrieval,
@@ -228,7 +229,7 @@ def gate_opener(
                 item=f"gate {name}",
                 cure="leave them out; a class given as module:Class reads its own from context.options",
             )
-        system = open_system(address, SystemContext(**{**vars(context), "options": options}))
+        system = open_system(address, replace(context, options=options))
         if isinstance(system, ModelSystem) and draw:
             system.sampling = {**system.sampling, "draw": draw}
         elif hasattr(inner := getattr(system, "inner", system), "draw"):
@@ -299,6 +300,21 @@ async def ask_gates(
         stages=stages,
         is_busy=runner.is_busy if hurry else None,
     )
+
+
+def run_alone(work: Callable[[], Coroutine[Any, Any, T]], folder: Path, *, fresh: bool) -> T:
+    """Run work on a build's folder while no other process works on it.
+
+    Args:
+        fresh: set earlier verdicts and replies aside first.
+
+    Raises:
+        UsageError: another process works on it.
+    """
+    with locked(folder / "lock", "building there"):
+        if fresh:
+            set_aside(folder)
+        return run_sync(work())
 
 
 def set_aside(folder: Path) -> None:

@@ -14,16 +14,15 @@ from typing import Unpack
 from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.stats import wilson
-from demur.core.store import digest, locked, write_json, write_records
+from demur.core.store import digest, write_json
 from demur.curation.build_folder import check_same_recipe
-from demur.curation.context import Work, ask_gates, gates_of, open_context, set_aside
+from demur.curation.context import Work, ask_gates, gates_of, open_context, run_alone
 from demur.curation.decisions import read_decisions
 from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Stage
 from demur.curation.gates.rules import Label, Parametric, unknown_without_evidence
 from demur.curation.gates.runner import last_answers
 from demur.curation.provenance import model_of
 from demur.curation.recipe import BuildRecipe
-from demur.models.run import run_sync
 
 Table = Mapping[str, Mapping[str, Label]]
 """Sample -> gate or monitor -> label without evidence."""
@@ -89,8 +88,6 @@ class Convergence(Record):
     kept_converged_after: int | None = None
     """The same for the samples that the whole funnel keeps."""
     survival: tuple[Survival, ...]
-    first_knew: dict[str, int]
-    """Gate -> number of samples that it was the first to know; "" -> those that no gate knows."""
 
 
 def strength(table: Table, gate: str) -> float:
@@ -109,11 +106,6 @@ def answering_gates(
     """The gates that answered something, right or wrong; with the literal rule a deflection counts too."""
     answers = {Label.CORRECT, Label.INCORRECT} | ({Label.DEFLECTED} if rule == "literal" else set())
     return tuple(g for g in gates if any(row[g] in answers for row in table.values()))
-
-
-def first_to_know(table: Table, order: Sequence[str]) -> dict[str, str]:
-    """Sample -> the first gate that answers it without evidence; "" if none does."""
-    return {s: next((g for g in order if row[g] is Label.CORRECT), "") for s, row in table.items()}
 
 
 def converge(
@@ -152,7 +144,6 @@ def converge(
         )
     added = tuple(order) if order is not None else weakest_first(table, gates)
     rounds: list[Round] = []
-    before: int | None = None
     for i in range(len(added) + 1):
         is_kept = {
             s: unknown_without_evidence({g: row[g] for g in added[:i]}, rule)
@@ -161,25 +152,20 @@ def converge(
         remaining = [
             s for s in table if is_kept[s] is not False
         ]  # a sample without a verdict is not taken
-        changed = (before - len(remaining)) / before if before else None  # no share of nothing
         kept_samples = kept_by(added[:i]) if kept_by is not None and i else None
-        last = rounds[-1].kept if rounds else None
+        kept = None if kept_samples is None else len(kept_samples)
+        before, kept_before = (rounds[-1].size, rounds[-1].kept or 0) if rounds else (0, 0)
         rounds.append(
             Round(
                 gates=added[:i],
                 size=len(remaining),
                 undecided=sum(is_kept[s] is None for s in remaining) if i else 0,
-                changed=None if changed is None else round(changed, 6),
+                changed=_share(before - len(remaining), before),
                 monitors={m: _rate_labels([table[s][m] for s in remaining]) for m in monitors},
-                kept=None if kept_samples is None else len(kept_samples),
-                kept_changed=None
-                if kept_samples is None or not last
-                else round((len(kept_samples) - last) / last, 6),
+                kept=kept,
+                kept_changed=None if kept is None else _share(kept - kept_before, kept_before),
             )
         )
-        before = len(remaining)
-    first_gate = first_to_know(table, added)
-    counts = {g: sum(first == g for first in first_gate.values()) for g in (*added, "")}
     loud = answering_gates(table, added, rule)
     silent = [i for i, gate in enumerate(added, 1) if gate not in loud]
     return Convergence(
@@ -193,21 +179,22 @@ def converge(
             [r.kept_changed for r in rounds], threshold, silent
         ),
         survival=_measure_survival(table, loud),
-        first_knew=counts,
     )
+
+
+def _share(part: int, whole: int) -> float | None:
+    """The share, rounded; None of nothing."""
+    return round(part / whole, 6) if whole else None
 
 
 def _rate_labels(labels: Sequence[Label]) -> Rates:
     graded = [v for v in labels if v in (Label.CORRECT, Label.INCORRECT, Label.DEFLECTED)]
     n = len(graded)
 
-    def share(label: Label) -> float | None:
-        return round(sum(v is label for v in graded) / n, 6) if n else None
-
     return Rates(
-        accuracy=share(Label.CORRECT),
-        deflection=share(Label.DEFLECTED),
-        hallucination=share(Label.INCORRECT),
+        accuracy=_share(graded.count(Label.CORRECT), n),
+        deflection=_share(graded.count(Label.DEFLECTED), n),
+        hallucination=_share(graded.count(Label.INCORRECT), n),
         n=n,
         missing=labels.count(Label.MISSING),
         skipped=labels.count(Label.SKIPPED),
@@ -258,14 +245,6 @@ FILE = "convergence.json"
 """Beside ``release``; `demur report` draws Fig. 5 from it."""
 
 
-class FirstKnew(Record):
-    """One line of ``first_knew.jsonl``."""
-
-    sample: str
-    gate: str
-    """The first to answer it without evidence, in the order of the rounds; "" if none does."""
-
-
 def measure_convergence(
     recipe: BuildRecipe,
     out: Path,
@@ -275,7 +254,7 @@ def measure_convergence(
     fresh: bool = False,
     **work: Unpack[Work],
 ) -> Convergence:
-    """Write ``out/convergence.json`` and ``out/first_knew.jsonl``; verdicts of a build in ``out`` are used again.
+    """Write ``out/convergence.json``; verdicts of a build in ``out`` are used again.
 
     Args:
         recipe: without ``monitors`` its gates are the monitors.
@@ -294,7 +273,7 @@ def measure_convergence(
         async with open_context(recipe, out, **work) as ctx:
             ctx.steps.stage("ask all gates and monitors without evidence")
             gates = [n for n, spec in recipe.specs().items() if Stage.PARAMETRIC in spec.stages]
-            watched = [m.name or m.system for m in recipe.monitors]
+            watched = [m.id for m in recipe.monitors]
             asked_gates = [
                 GatingModel(n, frozenset({Stage.PARAMETRIC})) for n in (*gates, *watched)
             ]
@@ -320,23 +299,16 @@ def measure_convergence(
                 rule=recipe.rules.parametric,
                 threshold=threshold,
             )
-            first = first_to_know(table, convergence.gates)
-            write_records(
-                out / "first_knew.jsonl", (FirstKnew(sample=s, gate=g) for s, g in first.items())
-            )
             origin = {
                 "name": recipe.name,
                 "version": recipe.version,
                 "sources": ctx.pool.hashes,
-                "gate_models": {g: digest(model_of(recipe, ctx, g)) for g in gates},
+                "gate_models": {g: digest(model_of(ctx, g)) for g in gates},
             }
             write_json(out / FILE, convergence.model_dump(mode="json") | origin)
             return convergence
 
-    with locked(out / "build" / "lock", "building there"):
-        if fresh:
-            set_aside(out / "build")
-        return run_sync(measure())
+    return run_alone(measure, out / "build", fresh=fresh)
 
 
 def _funnel_with_gates(

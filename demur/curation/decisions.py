@@ -21,6 +21,7 @@ from demur.curation.gates.runner import GateRunner
 from demur.curation.pool import LeftOut
 from demur.curation.sample_pool import SampledPool
 from demur.release import FunnelStep
+from demur.release.layout import tally
 
 FILE = "decisions.jsonl"
 """In the build folder."""
@@ -189,13 +190,8 @@ def funnel(pool: SampledPool, decisions: Mapping[str, Decision]) -> Iterator[Fun
     """Counts per stage: what a stage keeps is what enters the next one."""
     total = sum(pool.sizes.values())
     if pool.left_out:
-        bad = Counter(drop.reason for drop in left_before(pool.left_out))
-        yield FunnelStep(
-            stage=SOURCES,
-            entered=total + bad.total(),
-            kept=total,
-            dropped=dict(sorted(bad.items())),
-        )
+        bad = tally(drop.reason for drop in left_before(pool.left_out))
+        yield FunnelStep(stage=SOURCES, entered=total + sum(bad.values()), kept=total, dropped=bad)
     chosen = len(pool.samples)
     gone_before = {
         "not drawn": total - chosen - pool.repeated,
@@ -210,11 +206,10 @@ def funnel(pool: SampledPool, decisions: Mapping[str, Decision]) -> Iterator[Fun
     remaining = list(decisions.values())
     for name, stages in STEPS.items():
         dropped_here = [f for f in remaining if f.stage in stages]
-        reasons = Counter(f.why for f in dropped_here)
         yield FunnelStep(
             stage=name,
             entered=len(remaining),
             kept=len(remaining) - len(dropped_here),
-            dropped=dict(sorted(reasons.items())),
+            dropped=tally(f.why for f in dropped_here),
         )
         remaining = [f for f in remaining if f.stage not in stages]

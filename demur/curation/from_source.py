@@ -8,7 +8,6 @@ four.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from demur.core.uris import read_image
 from demur.curation.pool.write import ROW_PROBLEM
 from demur.curation.sources import DEFECT, NamedSource, open_source, options_of
 from demur.release import FunnelStep, Release, freeze
+from demur.release.layout import tally
 
 VERSION = "0.0.0"
 """Version of such a release: its hash identifies the source's files."""
@@ -104,7 +104,7 @@ def release_of(source_name: NamedSource, out: Path, *, skip_bad: bool = False) -
                     "licences": sorted({s.licence for s in samples if s.licence}),
                 }
             },
-            "pool_by_topic": dict(sorted(Counter(s.topic for s in samples).items())),
+            "pool_by_topic": tally(s.topic for s in samples),
             "limits": [AS_IT_IS],
         },
     )

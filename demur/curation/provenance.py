@@ -20,7 +20,7 @@ from demur.curation.topics import Drift
 from demur.indexing.encoders import fingerprint_of
 from demur.judge.cascade import BELOW
 from demur.release.evidence import measure_separation
-from demur.release.layout import evidence_licences
+from demur.release.layout import evidence_licences, tally
 from demur.retrieval.recall import Choice
 from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import context
@@ -38,15 +38,12 @@ def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
         del source["path"]
     for retrieval in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
         if retrieval is not None:  # "bases" states what is in them
-            retrieval["index"] = Path(retrieval["index"]).name if retrieval["index"] else None
-            retrieval["tokenizer"] = (
-                Path(retrieval["tokenizer"]).name if retrieval["tokenizer"] else None
-            )
+            for name in ("index", "tokenizer"):
+                retrieval[name] = Path(retrieval[name]).name if retrieval[name] else None
     return facts
 
 
 def describe_build(
-    recipe: BuildRecipe,
     ctx: BuildContext,
     states: Mapping[str, SampleState],
     decisions: Mapping[str, Decision],
@@ -56,7 +53,7 @@ def describe_build(
     topics: Sequence[Drift],
 ) -> dict[str, Any]:
     """Everything in the manifest except names, counts and hashes."""
-    pool, encoder, runner = ctx.pool, ctx.encoder, ctx.runner
+    recipe, pool, encoder, runner = ctx.recipe, ctx.pool, ctx.encoder, ctx.runner
     stage_one = [state.labels_of(Stage.PARAMETRIC) for state in states.values()]
     specs = recipe.specs()
     systems = {name: runner.system(name) for name in specs}
@@ -70,7 +67,7 @@ def describe_build(
         "seed": recipe.seed,
         "pools": pool.sizes,
         "drawn": {source: sum(s.source == source for s in pool.samples) for source in pool.sizes},
-        "pool_by_topic": dict(sorted(Counter(s.topic for s in pool.samples).items())),
+        "pool_by_topic": tally(s.topic for s in pool.samples),
         "chosen_from_pool": len(pool.samples),
         "skipped_bad": pool.skipped,
         "repeated": pool.repeated,
@@ -96,8 +93,7 @@ def describe_build(
         "judge": ctx.judge.id,
         "gates": list(specs),
         "gate_models": {
-            name: model_of(recipe, ctx, name)
-            | {"asked": _count_asked(name, states, decisions, runner)}
+            name: model_of(ctx, name) | {"asked": _count_asked(name, states, decisions, runner)}
             for name in specs
         },
         "models": {name: system.note or system.id for name, system in systems.items()}
@@ -148,9 +144,9 @@ def _describe_base(base: KnowledgeBase) -> dict[str, Any]:
     return facts | {"notes": list(base.notes)}
 
 
-def model_of(recipe: BuildRecipe, ctx: BuildContext, name: str) -> dict[str, Any]:
+def model_of(ctx: BuildContext, name: str) -> dict[str, Any]:
     """What exactly a gate is: model, revision, decoding, prompts."""
-    spec, system = recipe.specs()[name], ctx.runner.system(name)
+    spec, system = ctx.recipe.specs()[name], ctx.runner.system(name)
     facts: dict[str, Any] = {
         "system": system.id,
         "condition": spec.condition,

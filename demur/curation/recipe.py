@@ -92,6 +92,11 @@ class GateSpec(Record):
     options: dict[str, Any] = Field(default_factory=dict)
     """Sampling and layout of a model: temperature, max_tokens, images ..."""
 
+    @property
+    def id(self) -> str:
+        """What it is called."""
+        return self.name or self.system
+
 
 class NamerSpec(Record):
     """A model that is asked about something else than questions."""
@@ -185,11 +190,9 @@ class BuildRecipe(Record):
                     f"k_min={self.rules.k_min} distractors per sample, but retrieval for {source.name} finds at most "
                     f"{retrieval.wanted} (text + lexical + visual)"
                 )
-        if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
-            raise ValueError(f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}")
         if self.topic_names is not None and self.topics == "none":
             raise ValueError("topic_names has no topics to name: write topics: bertopic")
-        names = [g.name or g.system for g in (*self.gates, *self.monitors)]
+        names = [g.id for g in (*self.gates, *self.monitors)]
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(
                 f"two gates or monitors have the same name: {', '.join(sorted(twice))}"
@@ -202,7 +205,7 @@ class BuildRecipe(Record):
 
     def specs(self) -> dict[str, GateSpec]:
         """The gates by name."""
-        return {g.name or g.system: g for g in self.gates}
+        return {g.id: g for g in self.gates}
 
 
 def load_recipe(path: Path) -> BuildRecipe:

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field, ValidationError
 
 from demur.answers.choices import no_option
-from demur.core.cells import answer_texts, cell_text, options_in, pick, without_positions
+from demur.core.cells import (
+    answer_texts,
+    cell_text,
+    list_written,
+    options_in,
+    pick,
+    without_positions,
+)
 from demur.core.errors import DataError, TransientError, UsageError, did_you_mean
 from demur.core.parquet import whole_table
 from demur.core.records import (
@@ -34,7 +41,6 @@ from demur.core.store import (
     write_json,
     write_records,
 )
-from demur.core.text import list_written
 from demur.corpora.formats import table_rows
 from demur.evaluation.run_folder import Answer, Task, is_of
 from demur.evaluation.runner import commonest, map_in_order, run

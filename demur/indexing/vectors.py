@@ -154,7 +154,6 @@ class _Shard(NamedTuple):
     input: str
     items: int
     failed: int
-    rows: int
     bytes: list[int]
     """What it appended to each data file."""
     sha256: list[str]
@@ -251,7 +250,6 @@ class ShardWriter:
                 shard.input,
                 shard.items,
                 shard.failed,
-                shard.items - shard.failed,
                 [*map(len, blobs)],
                 [*map(digest, blobs)],
             )
@@ -265,7 +263,7 @@ class ShardWriter:
         """Write the number of rows and the manifest; a folder that was already finished is not touched."""
         if (self._path / "manifest.json").exists():
             return
-        count = sum(s.rows for s in self.done)
+        count = sum(s.items - s.failed for s in self.done)
         with storage_errors(self._path):
             self._handles[0].seek(0)
             self._handles[0].write(npy_header(count, self._plan["dimensions"]))

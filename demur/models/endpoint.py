@@ -329,7 +329,8 @@ class Endpoint:
             if is_complete
             else {name: self._scrub(value) for name, value in reply.headers.items()}
         )
-        return reply.status, CIMultiDict(headers), self._clean(b"".join(chunks)), connection
+        text = b"".join(chunks).decode("utf-8", "replace")
+        return reply.status, CIMultiDict(headers), self._scrub(text), connection
 
     def _fault(self, error: Exception, timeout_s: float, *, connected: bool) -> CallError:
         """One of `_BREAKS` as a demur error, with its reason only: aiohttp's errors contain the request."""
@@ -355,9 +356,6 @@ class Endpoint:
         if isinstance(error, (aiohttp.ClientConnectorError, aiohttp.ClientProxyConnectionError)):
             return Fault(f"cannot connect to {self.name}: {error.os_error}", kind="connect")
         return Fault(f"the connection broke: {type(error).__name__}", kind="reset", paid=connected)
-
-    def _clean(self, raw: bytes) -> str:
-        return self._scrub(raw.decode("utf-8", "replace"))
 
     def _scrub(self, text: str) -> str:
         return self._key.scrub(text) if self._key else text

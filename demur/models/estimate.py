@@ -65,36 +65,10 @@ class Estimate(Record):
             notes=tuple(dict.fromkeys((*self.notes, *other.notes))),
         )
 
-    def with_note(self, note: str) -> Estimate:
-        """The same with one more remark."""
-        return self.model_copy(update={"notes": (*self.notes, note)})
-
-    def text(self) -> str:
-        """As a table: one line per stage and model, the sums, and the notes.
-
-        >>> line = EstimateLine(stage="gate", model="m", calls=3, cached=1, prompt=20, money=0.5, expected=0.1)
-        >>> print(Estimate(lines=(line,)).text())
-        stage  model  calls  cached  to pay  prompt tokens  completion tokens  expected  at most  time
-        gate   m          3       1       2             20                  0     $0.10    $0.50     -
-        total             3       1       2             20                  0     $0.10    $0.50     -
-        """
-        head, *rows = self.cells()
-        widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-        table = [
-            "  ".join(
-                [
-                    *(c.ljust(w) for c, w in zip(row[:2], widths, strict=False)),
-                    *map(str.rjust, row[2:], widths[2:]),
-                ]
-            )
-            for row in (head, *rows)
-        ]
-        return "\n".join([*table, *(f"note: {note}" for note in self.notes)])
-
     def cells(self) -> list[list[str]]:
         """The table's titles, a row per stage and model, and the sums; the first two columns are names."""
-        head = ["stage", "model", "calls", "cached", "to pay", "prompt tokens"]
-        head += ["completion tokens", "expected", "at most", "time"]
+        head = ["stage", "model", "calls", "cached"]
+        head += ["prompt", "reply", "expected", "at most", "time"]
         rows = [
             [
                 ln.stage,
@@ -147,8 +121,8 @@ def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
     return (f"{note} - that is more than six months ago" if price.old() else note,)
 
 
-def _count_cells(calls: int, cached: int, prompt: int, completion: int) -> list[str]:
-    return [f"{n:,}" for n in (calls, cached, calls - cached, prompt, completion)]
+def _count_cells(*counts: int) -> list[str]:
+    return [f"{n:,}" for n in counts]
 
 
 def _dollar_text(money: float | None) -> str:
@@ -185,7 +159,6 @@ def estimate_calls(
     ledger: Path | None = None,
     prices: Path | None = None,
     per_second: float | None = None,
-    revision: str = "",
 ) -> Estimate:
     """Estimate one stage, without opening the model; add estimates with ``+``.
 
@@ -196,7 +169,6 @@ def estimate_calls(
         ledger: its replies cost nothing; may be None, or a file that does not exist yet.
         prices: price table that overrides the shipped one.
         per_second: replies per second, for the time (see the last run's progress line).
-        revision: as for `demur.models.open_model`.
 
     Returns:
         An estimate with one line. Prompt tokens are estimated from text and image sizes, completion tokens are the
@@ -209,7 +181,7 @@ def estimate_calls(
     """
     check_rate(per_second)
     name = parse_model(model).id
-    revision = revision or revision_of(model)
+    revision = revision_of(model)
     price = Prices(prices).find(name)
     rule = price.images if price is not None else "patches28"
     open_ledger = (

@@ -91,9 +91,9 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether a device ran out of memory: CUDA raises its own type; of MPS and the CPU only the message says it."""
     import torch
 
+    signs = ("out of memory", "can't allocate memory", "not enough memory")
     return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        isinstance(error, RuntimeError)
-        and any(s in str(error) for s in ("out of memory", "not enough memory"))
+        isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in signs)
     )
 
 

@@ -144,13 +144,11 @@ def _read_price_table(value: object, place: str) -> dict[str, Price]:
 # --- tokens before the call ----------------------------------------------------------------------
 
 
-def _count_by_tiles(
-    size: int, base: int, per_tile: int, longest: int, shortest: int
-) -> Callable[[int, int], int]:
+def _count_by_tiles512(base: int, per_tile: int) -> Callable[[int, int], int]:
     def count(width: int, height: int) -> int:
-        scale = min(1.0, longest / max(width, height))
-        scale *= min(1.0, shortest / (min(width, height) * scale))
-        return base + per_tile * math.ceil(width * scale / size) * math.ceil(height * scale / size)
+        scale = min(1.0, 2048 / max(width, height))
+        scale *= min(1.0, 768 / (min(width, height) * scale))
+        return base + per_tile * math.ceil(width * scale / 512) * math.ceil(height * scale / 512)
 
     return count
 
@@ -174,8 +172,8 @@ def _count_by_tiles768(width: int, height: int) -> int:
 
 
 IMAGE_RULES: dict[str, Callable[[int, int], int]] = {
-    "tiles512": _count_by_tiles(512, 85, 170, 2048, 768),
-    "tiles512-mini": _count_by_tiles(512, 2833, 5667, 2048, 768),
+    "tiles512": _count_by_tiles512(85, 170),
+    "tiles512-mini": _count_by_tiles512(2833, 5667),
     "patches28": _count_by_patches(28, 16384),
     "patches32": _count_by_patches(32, 1536),
     "patches32x1.62": _count_by_patches(32, 1536, 1.62),
@@ -184,10 +182,8 @@ IMAGE_RULES: dict[str, Callable[[int, int], int]] = {
     "area750": _count_by_area,
     "tiles768": _count_by_tiles768,
     "cautious": lambda width, height: max(
-        _count_by_tiles(512, 85, 170, 2048, 768)(width, height),
-        _count_by_patches(32, 1536, 2.46)(width, height),
+        *(IMAGE_RULES[rule](width, height) for rule in ("tiles512", "patches32x2.46", "tiles768")),
         math.ceil(width * height / 750),
-        _count_by_tiles768(width, height),
         1120,
     ),
 }

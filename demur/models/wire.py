@@ -99,12 +99,8 @@ def request_body(
             {"role": m.role, "content": _wire_content(m, image_url)} for m in request.messages
         ],
     }
-    if request.temperature is not None:
-        value["temperature"] = request.temperature
-    if request.top_p is not None:
-        value["top_p"] = request.top_p
-    if request.max_tokens is not None:
-        value["max_tokens"] = request.max_tokens
+    options = {name: getattr(request, name) for name in ("temperature", "top_p", "max_tokens")}
+    value |= {name: option for name, option in options.items() if option is not None}
     if request.seed is not None:
         # the same seed would give the same answer: every further draw has its own
         value["seed"] = (

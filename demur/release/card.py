@@ -307,7 +307,7 @@ def _feature_rows(manifest: Mapping[str, Any], samples: Sequence[Sample]) -> lis
         ],
         [
             "a gate answers each sample from its gold evidence",
-            _promise_text(manifest, "solvable", "any_correct"),
+            _promise_text(manifest),
         ],
         [
             "each distractor alone lets no gate answer",
@@ -389,12 +389,12 @@ def _judging_section(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _promise_text(manifest: Mapping[str, Any], stage: str, default: str) -> str:
-    """Whether a stage's default rule holds for every sample: only if it was the rule, and a gate was asked."""
-    rule = ((manifest.get("recipe") or {}).get("rules") or {}).get(stage, default)
-    if not _gates_asked_in(manifest, stage):
+def _promise_text(manifest: Mapping[str, Any]) -> str:
+    """Whether some gate answers each sample from its gold evidence: only if that was the rule, and a gate was asked."""
+    rule = ((manifest.get("recipe") or {}).get("rules") or {}).get("solvable", "any_correct")
+    if not _gates_asked_in(manifest, "solvable"):
         return "not checked"
-    return "yes" if rule == default else f"no: the rule is {rule}"
+    return "yes" if rule == "any_correct" else f"no: the rule is {rule}"
 
 
 def _statistics_rows(

@@ -70,8 +70,9 @@ _FIELDS = (
 def difference(old: Release, new: Release) -> Difference:
     """Compare two releases sample by sample."""
     before, after = {s.id: s for s in old.samples()}, {s.id: s for s in new.samples()}
-    why_old = {d.sample: d.reason for d in old.drops() if not d.evidence}
-    why_new = {d.sample: d.reason for d in new.drops() if not d.evidence}
+    why_old, why_new = (
+        {d.sample: d.reason for d in release.drops() if not d.evidence} for release in (old, new)
+    )
     lost = {(d.sample, d.evidence): d.reason for d in new.drops() if d.evidence}
 
     def moved(

@@ -6,13 +6,14 @@ short passage" or "the image". `card` and `demur release show` print these figur
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from demur.core.records import Evidence, Modality, Record, Sample
 from demur.core.stats import wilson
+from demur.release.layout import tally
 
 
 class SourceEvidence(Record):
@@ -53,7 +54,7 @@ def evidence_by_source(
                 samples=len(samples_of_source),
                 **_amount_fields("gold", [e for s in samples_of_source for e in s.gold]),
                 **_amount_fields("distractor", others),
-                origins=dict(sorted(Counter(map(_origin_of, others)).items())),
+                origins=tally(map(_origin_of, others)),
                 chosen=tuple(str(row.get("mode", "")) for row in modes),
             )
         )

@@ -286,26 +286,24 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     problems = Problems()
     verdict_of_key: dict[tuple[str, str, str], GateVerdict] = {}
     for v in read_records(release.folder / "gates.jsonl", GateVerdict, problems):
-        key = (v.sample, v.stage, v.evidence)
+        key: tuple[str, str, str] = (v.sample, v.stage, v.evidence)
         if key in verdict_of_key:
             yield f"gates.jsonl: {' '.join(key).rstrip()} appears twice"
         verdict_of_key[key] = v
     yield from (f"gates.jsonl: {line}" for line in problems.summary())
-    for v in verdict_of_key.values():
+
+    def name(sample: str, stage: str, evidence: str) -> str:
+        return f"{sample} ({f'{stage} {evidence}'.rstrip()})"
+
+    for key, v in verdict_of_key.items():
         if "correct" in v.labels.values():
-            yield (
-                f"gates.jsonl: a gate is right about {v.sample} ({v.stage} {v.evidence}".rstrip()
-                + ")"
-            )
+            yield f"gates.jsonl: a gate is right about {name(*key)}"
         yield from (
             f"gates.jsonl: {v.sample} was asked of {g!r}, no gate"
             for g in sorted(set(v.labels) - set(gates))
         )
         if not set(v.labels.values()) & set(Outcome):
-            yield (
-                f"gates.jsonl: no gate was asked about {v.sample} ({v.stage} {v.evidence}".rstrip()
-                + ")"
-            )
+            yield f"gates.jsonl: no gate was asked about {name(*key)}"
     wanted_keys: set[tuple[str, str, str]] = set()
     for s in samples:
         wanted_keys |= {
@@ -318,11 +316,8 @@ def _gate_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
             if stage == "parametric"
             else f"gates.jsonl: distractor {evidence} of {sample} was not checked"
         )
-    for sample, stage, evidence in sorted(set(verdict_of_key) - wanted_keys):
-        yield (
-            f"gates.jsonl: {sample} ({stage} {evidence}".rstrip()
-            + ") is of nothing that the tables hold"
-        )
+    for key in sorted(set(verdict_of_key) - wanted_keys):
+        yield f"gates.jsonl: {name(*key)} is of nothing that the tables hold"
 
 
 def _manifest_faults(

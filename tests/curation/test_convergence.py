@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.core.errors import UsageError
-from demur.curation.convergence import converge, first_to_know
+from demur.curation.convergence import converge
 from demur.curation.gates.rules import Label
 from demur.curation.topics import compare_topics
 
@@ -48,8 +48,6 @@ def test_rounds_by_hand():
         1,
         0,
     )
-    assert found.first_knew == {"x": 1, "y": 1, "": 2}
-    assert first_to_know(table, ("y", "x")) == {"a": "y", "b": "y", "c": "", "d": ""}
     literal = converge(table, ["x", "y"], ["m"], order=["x", "y"], rule="literal")
     assert [(r.size, r.undecided) for r in literal.rounds] == [(4, 0), (2, 0), (1, 1)]
     for bad in ({"order": ["x"]}, {"order": ["x", "x"]}):
@@ -76,7 +74,6 @@ def test_sizes_fall_and_everybody_is_counted_once(gates, seed):
     found = converge(table, [f"g{k}" for k in range(gates)], ["g0"])
     sizes = [r.size for r in found.rounds]
     assert sizes == sorted(sizes, reverse=True)
-    assert sum(found.first_knew.values()) == 40
     assert [s.left for s in found.survival][-1] == pytest.approx(sizes[-1] / 40)
 
 

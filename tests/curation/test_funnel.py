@@ -235,8 +235,8 @@ def test_one_correct_answer_ends_a_stage_and_the_cheap_gate_is_asked_first():
 def test_nonsense_is_refused():
     with pytest.raises(UsageError, match="without evidence"):
         SampleState([GatingModel("g", frozenset({Stage.SOLVABLE}))], [])
-    with pytest.raises(UsageError, match="k_enough"):
-        SampleState([GatingModel("g")], [], Rules(k_min=5, k_enough=3))
+    with pytest.raises(ValueError, match="k_enough"):
+        Rules(k_min=5, k_enough=3)
 
 
 def test_a_distractor_whose_answer_is_missing_does_not_decide():

@@ -274,7 +274,7 @@ def test_vectors_did_not_change_under_the_same_fingerprint(encoder):
 
 def test_an_image_is_the_weighted_mean_of_its_classes(encoder, photos):
     """ConSE by hand: weights of the five most probable classes, their embeddings, length 1."""
-    names = json.loads(weights.read_pinned(offline.CLASS_NAMES, "a test"))
+    names = json.loads(weights.read_pinned(offline.CLASS_NAMES))
     network = lite0.EfficientNetLite0.open()
     for photo, row in zip(photos, encoder.images(photos), strict=True):
         chances = network.see(lite0.fit_into_square(photo)).classes
@@ -480,15 +480,15 @@ def package(folder: Path, monkeypatch) -> weights.Pin:
 def test_weights_are_checked_against_their_pin(tmp_path, monkeypatch):
     pin = package(tmp_path / "p", monkeypatch)
     with pytest.raises(UsageError, match=r"cannot be read.*somewhere==1.0"):
-        weights.read_pinned(pin, "x")
+        weights.read_pinned(pin)
     (tmp_path / "p" / "w.bin").write_bytes(b"wrong")
     with pytest.raises(
         UsageError,
         match=rf"expected sha256 {pin.sha256[:16]}, found {weights.digest(b'wrong')[:16]}",
     ):
-        weights.read_pinned(pin, "x")
+        weights.read_pinned(pin)
     (tmp_path / "p" / "w.bin").write_bytes(b"right")
-    assert weights.read_pinned(pin, "x") == b"right"
+    assert weights.read_pinned(pin) == b"right"
 
 
 @pytest.mark.heavy
@@ -593,7 +593,7 @@ def test_other_files_are_refused(data, why):
 
 
 def test_a_truncated_checkpoint_is_refused():
-    data = weights.read_pinned(lite0.WEIGHTS, "a test")
+    data = weights.read_pinned(lite0.WEIGHTS)
     assert len(torch_file.read_tensors(data)) == 296
     for cut in (100, len(data) // 2, len(data) - 1):
         with pytest.raises(DataError, match=r"truncated|cannot be read"):
@@ -646,7 +646,7 @@ def test_a_sentence_transformers_that_runs_code_of_folders_is_refused(release, r
 
     monkeypatch.setattr(torch_models, "version", lambda name: release)
     if runs:
-        torch_models.need_sentence_transformers("it")
+        torch_models.need_sentence_transformers()
     else:
         with pytest.raises(MissingExtra):
-            torch_models.need_sentence_transformers("it")
+            torch_models.need_sentence_transformers()

@@ -114,7 +114,7 @@ def test_the_network_equals_timms(capsys):
     import timm
 
     torch.set_num_threads(1)
-    tensors = read_tensors(read_pinned(lite0.WEIGHTS, "a test"))
+    tensors = read_tensors(read_pinned(lite0.WEIGHTS))
     model = timm.create_model("tf_efficientnet_lite0", pretrained=False).eval()
     state = model.state_dict()
     assert [tuple(v.shape) for v in state.values()] == [v.shape for v in tensors.values()]
@@ -149,7 +149,7 @@ def test_the_shipped_graph_and_ours_agree():
 
     from demur.indexing.encoders.onnx_session import session
 
-    shipped = read_pinned(minilm.WEIGHTS, "a test")
+    shipped = read_pinned(minilm.WEIGHTS)
     theirs = onnxruntime.InferenceSession(shipped, providers=["CPUExecutionProvider"])
     ours = minilm.MiniLM(session(minilm.build_graph(shipped, "float32")))
     for text in [*passages(300), "a"]:
@@ -171,7 +171,7 @@ def test_quick_and_exact_8_bit_products_agree_here():
 
     if onnx_session._saturates_here():
         pytest.skip("this processor's quick products saturate: the exact way is in use")
-    built = minilm.build_graph(read_pinned(minilm.WEIGHTS, "a test"), "int8")
+    built = minilm.build_graph(read_pinned(minilm.WEIGHTS), "int8")
     quick, exact = (
         minilm.MiniLM(onnx_session._open_session(built, exact=e)) for e in (False, True)
     )

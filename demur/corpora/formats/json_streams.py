@@ -81,6 +81,16 @@ class _Window:
             )
         self.at += 1
 
+    def members(self, brackets: str) -> Iterator[None]:
+        """Stop at each member of a list or an object, which the caller takes before it goes on."""
+        opening, closing = brackets[0], brackets[1]
+        self.take(opening)
+        while self.peek() != closing:
+            yield
+            if self.peek() != closing:
+                self.take(",")
+        self.take(closing)
+
     def value(self) -> Any:
         """Decode the next value, reading more while it is incomplete."""
         self.peek()
@@ -115,16 +125,13 @@ def json_items(path: Path, problems: Problems, member: str = "") -> Iterator[tup
         window = _Window(handle)
         key = ""
         try:
-            window.take("{")
-            while window.peek() != "}":
+            for _ in window.members("{}"):
                 place = f"{path.name}:{window.here()}"
                 key = window.value()
                 if not isinstance(key, str):
                     raise ValueError("a key is not a string")
                 window.take(":")
                 yield place, key, window.value()
-                if window.peek() != "}":
-                    window.take(",")
         except (ValueError, *BROKEN) as error:
             problems.add(
                 f"{path.name}:{window.here()}", f"not JSON from here on (last key {key!r}): {error}"
@@ -143,16 +150,11 @@ def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[t
         number = 0
 
         def elements() -> Iterator[tuple[str, Any]]:
-            window.take("[")
-            while window.peek() != "]":
+            for _ in window.members("[]"):
                 yield f"{path.name}:{window.here()}", window.value()
-                if window.peek() != "]":
-                    window.take(",")
-            window.take("]")
 
         def lists() -> Iterator[tuple[str, Any]]:
-            window.take("{")
-            while window.peek() != "}":
+            for _ in window.members("{}"):
                 key = window.value()
                 window.take(":")
                 if window.peek() != "[":
@@ -161,8 +163,6 @@ def json_elements(path: Path, problems: Problems, under: str = "") -> Iterator[t
                     yield from elements()
                 else:
                     deque(elements(), maxlen=0)
-                if window.peek() != "}":
-                    window.take(",")
 
         try:
             for element in lists() if under else elements():

@@ -37,6 +37,7 @@ from demur.curation.mining.options import MiningOptions
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.release import FunnelStep, Release, check_target, freeze, open_sound
 from demur.release.corpora import export
+from demur.release.layout import tally
 
 STAGE = "questions"
 CUT = "250:32"
@@ -429,7 +430,7 @@ def _freeze_release(
                 "asked twice": repeated,
                 "looked at": reviewed,
             },
-            "pool_by_topic": dict(sorted(Counter(s.topic for s in samples).items())),
+            "pool_by_topic": tally(s.topic for s in samples),
             "limits": limits,
         },
     )

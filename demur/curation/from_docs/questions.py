@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.answers import normalise
-from demur.core.cells import answer_texts, is_empty, listed
+from demur.core.cells import answer_texts, is_empty, list_written, listed
 from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
-from demur.core.text import list_written
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
 from demur.curation.sources.native import read_truth

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from demur.core.errors import UsageError
 from demur.core.records import Record
@@ -77,6 +77,12 @@ class Rules(Record):
     """Fewest distractors of a kept sample."""
     k_enough: int | None = Field(default=None, ge=1)
     """Check a sample's distractors, best first, until that many have stayed; None checks all."""
+
+    @model_validator(mode="after")
+    def _enough_is_no_less(self) -> Self:
+        if self.k_enough is not None and self.k_enough < self.k_min:
+            raise ValueError(f"k_enough={self.k_enough} is below k_min={self.k_min}")
+        return self
 
 
 DEFAULT_RULES = Rules()
@@ -146,11 +152,6 @@ class SampleState:
     def __post_init__(self) -> None:
         if not any(Stage.PARAMETRIC in g.stages for g in self.gates):
             raise UsageError("no gate is asked without evidence", cure="name at least one gate")
-        if self.rules.k_enough is not None and self.rules.k_enough < self.rules.k_min:
-            raise UsageError(
-                f"k_enough={self.rules.k_enough} is below k_min={self.rules.k_min}",
-                cure="raise k_enough",
-            )
         self._of_stage = {stage: [g for g in self.gates if stage in g.stages] for stage in Stage}
 
     def tell(self, query: GateQuery, label: Label) -> None:

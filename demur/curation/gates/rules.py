@@ -48,24 +48,15 @@ Labels = Mapping[str, Label | None]
 """Gate -> its label, or None while it has not been asked."""
 
 
-def _any_correct(labels: Labels) -> bool | None:
-    """True if some gate is CORRECT; False if gates were asked and all are known not to be; else None."""
-    if Label.CORRECT in labels.values():
-        return True
-    asked_labels = [v for v in labels.values() if v is not Label.SKIPPED]
-    return (
-        False
-        if asked_labels and all(v in (Label.INCORRECT, Label.DEFLECTED) for v in asked_labels)
-        else None
-    )
+_ANSWERS = frozenset({Label.CORRECT, Label.DEFLECTED, Label.INCORRECT})
 
 
-def _all_incorrect(labels: Labels) -> bool | None:
-    """True if every gate that was asked is INCORRECT; False if one is not; else None."""
-    if any(v in (Label.CORRECT, Label.DEFLECTED) for v in labels.values()):
+def _all_among(labels: Labels, *failures: Label) -> bool | None:
+    """True if every gate that was asked failed; False if one answered otherwise; else None."""
+    if not _ANSWERS.difference(failures).isdisjoint(labels.values()):
         return False
-    asked_labels = [v for v in labels.values() if v is not Label.SKIPPED]
-    return True if asked_labels and all(v is Label.INCORRECT for v in asked_labels) else None
+    asked_labels = {v for v in labels.values() if v is not Label.SKIPPED}
+    return True if asked_labels and asked_labels <= {*failures} else None
 
 
 def none_can_be_asked(labels: Labels) -> bool:
@@ -81,10 +72,7 @@ def unknown_without_evidence(labels: Labels, rule: Parametric = "not_correct") -
     >>> unknown_without_evidence({"a": Label.INCORRECT, "b": Label.DEFLECTED}, "literal")
     False
     """
-    if rule == "literal":
-        return _all_incorrect(labels)
-    is_known = _any_correct(labels)
-    return None if is_known is None else not is_known
+    return _all_among(labels, Label.INCORRECT) if rule == "literal" else misleads(labels)
 
 
 def solvable_with_gold(labels: Labels, rule: Solvable = "any_correct") -> bool | None:
@@ -93,16 +81,10 @@ def solvable_with_gold(labels: Labels, rule: Solvable = "any_correct") -> bool |
     >>> solvable_with_gold({"a": Label.INCORRECT, "b": Label.INCORRECT})
     False
     """
-    if rule == "equation4":
-        failed = _all_incorrect(labels)
-        return None if failed is None else not failed
-    solved = _any_correct(labels)
-    if rule == "algorithm1":
-        return None if solved is None else not solved
-    return solved
+    failed = _all_among(labels, Label.INCORRECT) if rule == "equation4" else misleads(labels)
+    return failed if failed is None or rule == "algorithm1" else not failed
 
 
 def misleads(labels: Labels) -> bool | None:
     """Stage III: does the distractor stay, because alone it lets no gate answer correctly?"""
-    helps = _any_correct(labels)
-    return None if helps is None else not helps
+    return _all_among(labels, Label.INCORRECT, Label.DEFLECTED)

@@ -186,7 +186,6 @@ class GateRunner:
             self._last[line.sample, line.query, line.repeat] = line.key
             if line.final:
                 self._known[line.key] = line.answer
-        self._resumed = bool(self._known)
         self.met = frozenset(query.gate for _, query, _ in self._last)
         """Gates that the journal has lines of."""
         self._keys_before = frozenset(self._known)
@@ -235,7 +234,7 @@ class GateRunner:
 
     def known_label(self, sample: Sample, query: GateQuery) -> Label | None:
         """The label of a query that the journal has, or that the gate cannot be asked; else None."""
-        if not self._resumed:
+        if not self._keys_before:
             return None
         _, _, answer = self._look_up(sample, query, 0)
         if answer is not None:

@@ -145,7 +145,7 @@ def mine_kind(
     leaks = Leaks(sample, image_hashes, image_near=image_near, gold=gold)
     holding = _find_passage_with_answer(leaks, shelf if options.answer_pages == "drop" else None)
     known_reason = _find_known_use(sample, gold)
-    taken_documents: list[Document] = []
+    candidates: list[tuple[Hit, Document]] = []
 
     def repeats(document: Document, other: Document | Evidence) -> bool:
         if not visual:
@@ -153,7 +153,7 @@ def mine_kind(
         shows = other.image is not None and image_matcher([other.image], image_hashes, image_near)
         return bool(shows and document.image is not None and shows(document.image))
 
-    def objection(hit: Hit, document: Document) -> tuple[str, str]:
+    def objection(document: Document) -> tuple[str, str]:
         if visual and (document.image is None or document.modality is not Modality.IMAGE):
             return "empty", "not an image"
         if not visual and not (document.text or "").strip():
@@ -175,7 +175,7 @@ def mine_kind(
             return "gold page", page_of(document)
         if document.image is not None and (passage := holding(document)):
             return "page holds the answer", passage
-        others: list[Document | Evidence] = [*sample.negatives, *taken_documents]
+        others: list[Document | Evidence] = [*sample.negatives, *(d for _, d in candidates)]
         twin = next((other.id for other in others if repeats(document, other)), "")
         return ("repeated", twin) if twin else ("", "")
 
@@ -193,7 +193,6 @@ def mine_kind(
         most_candidates = min(
             options.range_min + limit, most_candidates or options.range_min + limit
         )
-    candidates: list[tuple[Hit, Document]] = []
     drops: list[tuple[Hit, str, str]] = []
     on_page: Counter[str] = Counter()
     seen: set[str] = set()
@@ -207,7 +206,7 @@ def mine_kind(
         if document is None:
             drops.append((hit, "unknown document", ""))
             continue
-        reason, detail = objection(hit, document)
+        reason, detail = objection(document)
         score = hit.score if dense_scores is None else dense_scores.get(hit.document)
         if not reason and score is None:
             reason = "no dense score"
@@ -222,7 +221,6 @@ def mine_kind(
             continue
         on_page[page] += 1
         candidates.append((hit, document))
-        taken_documents.append(document)
     ranked = candidates[options.range_min :]
     if similarity is not None and weight is not None and ranked:
         alike = similarity([hit.document for hit, _ in ranked])

@@ -305,7 +305,12 @@ def _with_hits(
                     "text->text"
                 )
             ]
-            _score_hits(by_words, "text", searcher)
+            hits = [[hit.document for hit in case.hits["text"]] for case, _ in by_words]
+            # of lexical or fused searches: margins cannot compare reciprocal ranks
+            for (case, _), scores in zip(
+                by_words, _dense_scores(by_words, hits, searcher), strict=True
+            ):
+                case.dense = scores
         if options.by_margin:
             pictures = [
                 (case, case.image_query)
@@ -319,35 +324,28 @@ def _with_hits(
             case.hits, case.dense = {}, None
 
 
-def _score_hits(
-    cases_and_queries: Sequence[tuple[_Case, Query]], pool: Pool, searcher: Searcher
-) -> None:
-    """Dense scores for hits of lexical or fused searches: margins cannot compare reciprocal ranks."""
-    lists = [[hit.document for hit in case.hits[pool]] for case, _ in cases_and_queries]
-    if not cases_and_queries:
-        return
-    rankings = searcher.rerank(
-        [query for _, query in cases_and_queries], lists, max(map(len, lists)) or 1
-    )
-    for (case, _), line in zip(cases_and_queries, rankings, strict=True):
-        case.dense = {hit.document: hit.score for hit in line}
+def _dense_scores(
+    cases_and_queries: Sequence[tuple[_Case, Query]],
+    lists: Sequence[Sequence[str]],
+    searcher: Searcher,
+    mode: str = "text->text",
+) -> list[dict[str, float]]:
+    """Document -> dense score, of the documents listed for each case."""
+    queries, most = [query for _, query in cases_and_queries], max(map(len, lists), default=0)
+    rankings = searcher.rerank(queries, lists, most or 1, by=mode) if queries else ()
+    return [{hit.document: hit.score for hit in line} for line in rankings]
 
 
 def _score_gold(
     cases_and_queries: Sequence[tuple[_Case, Query]], pool: Pool, mode: str, searcher: Searcher
 ) -> None:
-    if not cases_and_queries:
-        return
     pieces = [
         case.gold.scored_in(searcher, by_image=mode == "image->image")
         for case, _ in cases_and_queries
     ]
     lists = [list(dict.fromkeys(id for ids in each for id in ids)) for each in pieces]
-    rankings = searcher.rerank(
-        [query for _, query in cases_and_queries], lists, max(map(len, lists)) or 1, by=mode
-    )
-    for (case, _), each, line in zip(cases_and_queries, pieces, rankings, strict=True):
-        scores = {hit.document: hit.score for hit in line}
+    scores_of_cases = _dense_scores(cases_and_queries, lists, searcher, mode)
+    for (case, _), each, scores in zip(cases_and_queries, pieces, scores_of_cases, strict=True):
         best = [
             max(scores[id] for id in ids if id in scores)
             for ids in each

@@ -5,7 +5,7 @@ Samples are embedded in blocks of bounded memory; each image is read once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -138,35 +138,30 @@ def embed_questions(
     by_image = [mode for mode in simple if mode in PAGE_MODES]
     outcomes: list[Query | Unsearchable] = []
     for start in range(0, len(questions), READ):
-        queries: list[Query] = []
-        faults: list[str] = []
-        for text, image in questions[start : start + READ]:
-            try:
-                queries.append(
-                    Query(
-                        text, rgb(read_image(image, root), image.uri) if image is not None else None
-                    )
-                )
-                faults.append("")
-            except (DataError, StorageError) as error:
-                faults.append(str(error) or "unreadable")
-        vectors = iter(_with_vectors(queries, searcher, by_image))
-        outcomes += [
-            Unsearchable("image cannot be read", why) if why else next(vectors) for why in faults
-        ]
-    embedded_queries = iter(
-        searcher.embedded([query for query in outcomes if isinstance(query, Query)], simple)
-    )
-    outcomes = [
-        outcome if isinstance(outcome, Unsearchable) else next(embedded_queries)
-        for outcome in outcomes
-    ]
+        block = [_read_query(text, image, root) for text, image in questions[start : start + READ]]
+        outcomes += _each_query(block, lambda queries: _with_vectors(queries, searcher, by_image))
     return [
         Unsearchable("cannot be embedded", outcome.fault)
         if isinstance(outcome, Query) and outcome.fault
         else outcome
-        for outcome in outcomes
+        for outcome in _each_query(outcomes, lambda queries: searcher.embedded(queries, simple))
     ]
+
+
+def _read_query(text: str, image: ImageRef | None, root: Path | None) -> Query | Unsearchable:
+    try:
+        return Query(text, None if image is None else rgb(read_image(image, root), image.uri))
+    except (DataError, StorageError) as error:
+        return Unsearchable("image cannot be read", str(error) or "unreadable")
+
+
+def _each_query(
+    outcomes: Sequence[Query | Unsearchable],
+    embed: Callable[[list[Query]], Iterable[Query | Unsearchable]],
+) -> list[Query | Unsearchable]:
+    """The outcomes with what ``embed`` makes of the queries among them."""
+    embedded = iter(embed([outcome for outcome in outcomes if isinstance(outcome, Query)]))
+    return [next(embedded) if isinstance(outcome, Query) else outcome for outcome in outcomes]
 
 
 def _with_vectors(

@@ -85,10 +85,10 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
     Memory: a few strings per sample; documents are streamed.
     """
     counts: dict[str, Counter[str]] = {
-        name: Counter()
-        for name in ("splits", "topics", "answers", "gold", "negatives", "asked", "ids")
+        name: Counter() for name in ("splits", "topics", "answers", "gold", "negatives")
     }
     findings: list[str] = []
+    ids: set[str] = set()
     images: set[str] = set()
     gold_documents: dict[str, tuple[str, str]] = {}
     examples: list[tuple[int, int, Sample]] = []
@@ -121,9 +121,9 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         for evidence in sample.negatives:
             counts["negatives"][str(evidence.modality)] += 1
         images.update(ref.sha256 for ref in pictures_of(sample))
-        if counts["ids"][sample.id]:
+        if sample.id in ids:
             findings.append(f"{sample.source_ref} ({sample.id}): two samples have this id")
-        counts["ids"][sample.id] += 1
+        ids.add(sample.id)
         key = digest(
             [
                 normalise(sample.question),
@@ -164,12 +164,7 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         folder=str(source.root),
         limited=limit is not None,
         samples=samples,
-        splits=dict(counts["splits"]),
-        topics=dict(counts["topics"].most_common()),
         unanswerable=counted["unanswerable"],
-        answers=dict(counts["answers"]),
-        gold=dict(counts["gold"]),
-        negatives=dict(counts["negatives"]),
         without_gold=counted["without_gold"],
         documents=documents,
         images=len(images),
@@ -179,6 +174,10 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
         notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
         named={trait: tuple(ids) for trait, ids in named.items()},
         not_for_a_release=counted["not_for_a_release"],
+        **{
+            name: dict(counter.most_common() if name == "topics" else counter)
+            for name, counter in counts.items()
+        },
         shown=tuple(render_sample(sample) for _, _, sample in sorted(examples, reverse=True)),
     )
 

@@ -91,7 +91,6 @@ class Generic(NativeSource):
         super().__init__(folder, problems)
         file = Path(map) if map or self._map else self.need(MAP)
         self.map = self._map or read_map(file)
-        self._map_is_checked = self._map is not None
         self.name = self.map.name  # type: ignore[misc]  # the map names the source
         origins = [
             origin.dataset

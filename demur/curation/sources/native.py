@@ -18,7 +18,7 @@ from demur.core.cells import is_empty, listed
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.plugins import spelled
-from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Sample
+from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Piece, Sample
 from demur.core.store import Problems
 from demur.core.uris import picture_in, read_uri
 from demur.corpora import NotDownloaded, picture_file
@@ -45,17 +45,19 @@ LONGEST_NAME = 255
 """Characters of a path in messages; what is longer is content or no file's name."""
 
 
+KEPT = 100_000
+"""Images whose references stay in memory (about 0.5 kB each)."""
+
+
 class Images:
-    """Images of a folder by uri; each is read and checked once while it stays among the last ``keep``.
+    """Images of a folder by uri; each is read and checked once while it stays among the last `KEPT`.
 
     Args:
         root: the folder.
-        keep: references in memory (about 0.5 kB each).
     """
 
-    def __init__(self, root: Path, keep: int = 100_000) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self._keep = keep
         self._known: OrderedDict[str, FoundImage] = OrderedDict()
 
     def at(self, uri: str, name: str = "", data: bytes | None = None) -> FoundImage:
@@ -75,7 +77,7 @@ class Images:
             except (DataError, ValueError, LookupError):
                 image = FoundImage(name or uri, None, "unreadable")
             self._known[uri] = image
-            if len(self._known) > self._keep:
+            if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         self._known.move_to_end(uri)
         return self._known[uri]
@@ -325,10 +327,7 @@ def decode_entities(text: str) -> str:
     return _ENTITY.sub(lambda entity: unescape(entity[0]), text)
 
 
-U = TypeVar("U", Document, Evidence)
-
-
-def with_entities_decoded(item: U) -> U:
+def with_entities_decoded(item: Piece) -> Piece:
     """A document or a piece of evidence with the entities of its title and text decoded."""
     if "&" not in f"{item.title}{item.text}":
         return item

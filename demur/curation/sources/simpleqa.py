@@ -6,7 +6,6 @@ Layout of the folder: ``simple_qa_test_set.csv`` with the columns ``metadata, pr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from demur.core.cells import listed, literal
 from demur.core.records import AnswerSpec, Sample
@@ -28,11 +27,9 @@ class SimpleQA(NativeSource):
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of the file; id = line they start on, topic = topic of the metadata."""
         path = self.need("simple_qa_test_set.csv")
-        for place, row in csv_rows(path, self.problems, required=("metadata", "problem", "answer")):
-            number = place.rpartition(":")[2]
-            sample = self.make(place, number, partial(self._make_sample, place, number, row))
-            if sample is not None:
-                yield sample
+        rows = csv_rows(path, self.problems, required=("metadata", "problem", "answer"))
+        numbered_rows = ((place, place.rpartition(":")[2], (row,)) for place, row in rows)
+        yield from self.records(numbered_rows, self._make_sample)
 
     def _make_sample(self, place: str, number: str, row: dict[str, str]) -> Sample:
         metadata = literal(row["metadata"])

@@ -134,7 +134,7 @@ class ViQuAE(NativeSource):
         for article in gold_articles:
             try:
                 gold += gold_of(
-                    kilt.document(article, **self._about), prose_paragraphs(article), answers
+                    kilt.document(article, **self._about), kilt.prose_paragraphs(article), answers
                 )
             except DataError:
                 continue
@@ -167,11 +167,6 @@ class ViQuAE(NativeSource):
 
 def _plain_title(title: str) -> str:
     return unicodedata.normalize("NFC", stream_safe(title.replace("_", " ").strip()))
-
-
-def prose_paragraphs(row: dict[str, Any]) -> list[str]:
-    """Paragraphs of an article that are running text: no title line, headings and list items."""
-    return [text for kind, text in kilt.paragraphs(row) if kind == "prose"]
 
 
 def _answer_outputs(row: dict[str, Any]) -> list[dict[str, Any]]:

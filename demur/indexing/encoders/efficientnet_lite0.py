@@ -153,7 +153,7 @@ class EfficientNetLite0:
         """
         from demur.indexing.encoders.onnx_session import session
 
-        data = read_pinned(WEIGHTS, "the offline encoder")
+        data = read_pinned(WEIGHTS)
         built = read_or_build(
             "efficientnet-lite0.onnx",
             [WEIGHTS.sha256],
@@ -176,7 +176,7 @@ class EfficientNetLite0:
         from demur.indexing.encoders.onnx_session import session
 
         if self._mapped is None:
-            data = read_pinned(WEIGHTS, "the offline encoder")
+            data = read_pinned(WEIGHTS)
             tensors = read_tensors(data, WEIGHTS.file)
             model = onnx.load_from_string(build_graph(tensors))
             last = next(n for n in model.graph.node if n.op_type == "GlobalAveragePool").input[0]

@@ -257,7 +257,7 @@ class MiniLM:
         """
         from demur.indexing.encoders.onnx_session import session
 
-        data = read_pinned(WEIGHTS, "the offline encoder")
+        data = read_pinned(WEIGHTS)
         built = read_or_build(
             f"minilm-{precision}.onnx",
             [WEIGHTS.sha256],

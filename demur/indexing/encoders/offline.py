@@ -112,7 +112,7 @@ class OfflineEncoder:
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="offline-encoder")
         self._seen: OrderedDict[bytes, _Glance] = OrderedDict()
         self._lock = threading.Lock()
-        self._names = read_pinned(CLASS_NAMES, "the offline encoder")
+        self._names = read_pinned(CLASS_NAMES)
 
     def fingerprint(self) -> str:
         """Hash of the pinned weights, the preprocessing and this code's version."""

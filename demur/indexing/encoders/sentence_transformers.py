@@ -182,7 +182,7 @@ def _is_unused(weight: str) -> bool:
 def _load(source: str, device: str, item: str) -> tuple[Any, str, list[str]]:
     """(model, how it says to compare its vectors, weights that its checkpoint lacks)."""
     ensure_torchvision()
-    need_sentence_transformers("the sentence-transformers encoder")
+    need_sentence_transformers()
     with importing("the sentence-transformers encoder", extra="clip"):
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.util import is_sentence_transformer_model

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from demur.core.errors import MissingExtra, UsageError, importing
 from demur.indexing.encoders import Option, Role, space_of
+from demur.models.local import best_device, out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -43,8 +44,7 @@ def pick_device(device_name: str | None, item: str) -> torch.device:
     import torch
 
     if device_name is None:
-        mps = torch.backends.mps.is_available()
-        return torch.device("cuda" if torch.cuda.is_available() else "mps" if mps else "cpu")
+        return torch.device(best_device())
     try:
         device = torch.device(device_name)
         torch.empty(1, device=device)
@@ -102,12 +102,13 @@ def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
         )
 
 
-def need_sentence_transformers(needed_by: str) -> None:
+def need_sentence_transformers() -> None:
     """Refuse sentence-transformers before 6.0, which runs the code of a model in a local folder unasked.
 
     Raises:
         MissingExtra: it is older, or not installed.
     """
+    needed_by = "the sentence-transformers encoder"
     with importing(needed_by, extra="clip", module="sentence-transformers"):
         release = version("sentence-transformers")
     if int(release.partition(".")[0]) < 6:
@@ -152,7 +153,7 @@ class Batches:
             try:
                 blocks.append(forward(items[start : start + self.size]))
             except (RuntimeError, MemoryError) as error:
-                if not _out_of_memory(error):
+                if not out_of_memory(error):
                     raise
                 if self.size == 1:
                     raise UsageError(
@@ -166,14 +167,6 @@ class Batches:
                 continue
             start += len(blocks[-1])
         return blocks
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    """Whether PyTorch ran out of memory, on whichever device."""
-    return isinstance(error, MemoryError) or any(
-        sign in str(error).lower()
-        for sign in ("out of memory", "can't allocate memory", "not enough memory")
-    )
 
 
 def _release_memory() -> None:

