@@ -48,18 +48,7 @@ _MOVED_IF_CHANGED = {
 }
 """Manifest entries whose change moves a run aside, with the reason; other changes make it another run."""
 _QUESTIONS = frozenset(
-    {
-        "seed",
-        "limit",
-        "recipes",
-        "conditions",
-        "prompts",
-        "repeat",
-        "corpora",
-        "plan",
-        "asks",
-        "not_asked",
-    }
+    "seed limit recipes conditions prompts repeat corpora plan asks not_asked".split()
 )
 """Manifest entries that say what is asked: a run that may grow is asked more."""
 _RESULTS = ("files", "counts", "errors", "unjudged", "asked_without", "reads_prompt")
@@ -181,24 +170,22 @@ def resume(
         )
         note(f"{identity['system']}: {why}; moved the run of {since} to {aside}")
         if not fresh and changed_keys <= {"judge", "judge_code"}:
-            regraded = read_answers(aside / "journal.jsonl") | read_answers(
-                aside / "responses.jsonl"
-            )
+            regraded = _answers_in(aside)
         earlier = _aside_path(out, identity)
         if not fresh and earlier.is_dir():
             with storage_errors(out):
                 earlier.rename(out)
             note(f"{identity['system']}: it was like this before; its earlier run is resumed")
             since = _time_of_last_answer(out)
-    return regraded | read_answers(out / "journal.jsonl") | read_answers(
-        out / "responses.jsonl"
-    ), since
+    return regraded | _answers_in(out), since
 
 
 def known_answers(folder: Path, system: System) -> dict[str, Response]:
     """The stored answers of a system in this revision with these settings, by ask, without errors."""
-    if not is_of(_identity_in(folder), system):
-        return {}
+    return _answers_in(folder) if is_of(_identity_in(folder), system) else {}
+
+
+def _answers_in(folder: Path) -> dict[str, Response]:
     return read_answers(folder / "journal.jsonl") | read_answers(folder / "responses.jsonl")
 
 

@@ -77,6 +77,8 @@ class Base(NamedTuple):
     """Of pieces of words: steps and pairs, as `rounded` takes them."""
     weights: dict[str, Floats]
     """Of the layers, by BERT's names."""
+    log_probabilities: npt.NDArray[np.float32]
+    """Of the pieces, in the vocabulary."""
 
 
 @cache
@@ -94,7 +96,7 @@ def base() -> Base:
             weights[name] = rounded(values, arrays[f"{name}.pairs"])
         elif values.dtype == np.float16:
             weights[name] = values.astype(np.float32)
-    return Base(text_tokenizer, words, weights)
+    return Base(text_tokenizer, words, weights, arrays["scores"])
 
 
 class Encoder:
@@ -105,7 +107,7 @@ class Encoder:
     """
 
     def __init__(self, adapter: str = "") -> None:
-        self.tokenizer, self._words, weights = base()
+        self.tokenizer, self._words, weights, _ = base()
         self.weights = dict(weights)
         self._last = (
             {name: values.astype(np.float32) for name, values in stored(adapter).items()}

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.resources import as_file, files
+from importlib.resources import files
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -192,8 +192,9 @@ def rarity(word: str) -> float:
     """How rare a word is: minus the log probability of its pieces in the encoder's vocabulary, at least 1."""
     from demur.judge import encoder
 
-    pieces = encoder.base().tokenizer.encode(word, add_special_tokens=False).ids
-    return max(1.0, -float(_log_probabilities()[pieces].sum()))
+    base = encoder.base()
+    pieces = base.tokenizer.encode(word, add_special_tokens=False).ids
+    return max(1.0, -float(base.log_probabilities[pieces].sum(dtype=np.float64)))
 
 
 def _padded(words: Sequence[str]) -> str:
@@ -315,15 +316,6 @@ def _polarity_features(form: tuple[str, ...], reply: tuple[str, ...]) -> dict[st
 def _polarity(words: Sequence[str]) -> int:
     text = " ".join(words)
     return (text in _YES) - (text in _NO)
-
-
-@cache
-def _log_probabilities() -> npt.NDArray[np.float64]:
-    with (
-        as_file(files(__package__) / "data" / "encoder.npz") as path,
-        np.load(path, allow_pickle=False) as arrays,
-    ):
-        return np.asarray(arrays["scores"], np.float64)
 
 
 @cache

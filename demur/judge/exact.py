@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -59,9 +60,9 @@ def exact(question: str, reply: str, spec: AnswerSpec) -> Exact | None:
         return None
     if spec.kind == "box":
         return _grade_box(spec, reply)
-    if spec.choices:
-        return _grade_option(spec, reply, question)
     texts = list(dict.fromkeys(bodies(both_ends(reply), question)))
+    if spec.choices:
+        return _grade_option(spec, texts)
     if any(_matches_form(spec, form, text) for text in texts for form in spec.accepted):
         return Exact(Outcome.CORRECT, Method.MATCH)
     for compare, method in (
@@ -81,19 +82,16 @@ def exact(question: str, reply: str, spec: AnswerSpec) -> Exact | None:
 
 
 @cache
-def _measured_accuracy() -> dict[str, tuple[int, int]]:
-    return {
-        method: (row["right"], row["decided"])
-        for method, row in json.loads(
-            files(__package__).joinpath("data/exact.json").read_text(encoding="utf-8")
-        ).items()
-    }
+def _measured_accuracy() -> dict[str, dict[str, int]]:
+    text = files(__package__).joinpath("data/exact.json").read_text(encoding="utf-8")
+    measured: dict[str, dict[str, int]] = json.loads(text)
+    return measured
 
 
 def probability(method: Method) -> float:
     """The chance that an exact outcome is right, from ``data/exact.json`` (`tools/measure_exact.py`): never 1."""
-    right, decided = _measured_accuracy().get(method.value, (0, 0))
-    return (right + 1) / (decided + 2)
+    counts = _measured_accuracy().get(method.value, {"right": 0, "decided": 0})
+    return (counts["right"] + 1) / (counts["decided"] + 2)
 
 
 # --- options and boxes ---------------------------------------------------------------------------
@@ -102,9 +100,8 @@ FEW = 8
 """Words of a reply in which an option's text is chosen, and in a longer one only mentioned perhaps."""
 
 
-def _grade_option(spec: AnswerSpec, reply: str, question: str) -> Exact | None:
+def _grade_option(spec: AnswerSpec, texts: Sequence[str]) -> Exact | None:
     right_options = right_labels(spec)
-    texts = list(dict.fromkeys(bodies(both_ends(reply), question)))
     if not right_options or not texts:
         return None
     opt_outs = {label for label, option in spec.choices if declines(option)}
@@ -344,25 +341,7 @@ def _compare_numbers(spec: AnswerSpec, text: str, question: str) -> bool | None:
 
 
 _ENGLISH = frozenset(
-    [
-        "what",
-        "which",
-        "who",
-        "whose",
-        "how",
-        "when",
-        "where",
-        "why",
-        "is",
-        "are",
-        "was",
-        "were",
-        "does",
-        "did",
-        "the",
-        "of",
-        "this",
-    ]
+    "what which who whose how when where why is are was were does did the of this".split()
 )
 """One of these is in any English question; in others a point before three digits separates thousands."""
 

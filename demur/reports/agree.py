@@ -26,7 +26,7 @@ from demur.judge.measures.corrected import (
     Population,
     corrected,
 )
-from demur.reports.cells import SCENARIOS, Headline, headline
+from demur.reports.cells import SCENARIOS, headline
 from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
 from demur.reports.tables import Column, Table, numbers, texts
@@ -300,7 +300,6 @@ def corrected_cells(
     labels: Labels,
     *,
     population: Population = "super",
-    head: Headline | None = None,
 ) -> list[CorrectedCell]:
     """Every system and scenario of the headline, corrected where it has enough labels.
 
@@ -312,7 +311,7 @@ def corrected_cells(
         raise UsageError(
             "the labels name no run", item=data.runs[0].name, cure="correct one run at a time"
         )
-    head = head or headline(data.runs)
+    head = headline(data.runs)
     cells = []
     for run in data.runs:
         labels_of_run = {
@@ -544,4 +543,4 @@ def labels_of_runs(data: ReportData) -> Labels:
 
 def measure_as_json(measure: Measure) -> dict[str, Any]:
     """A measure for JSON."""
-    return measure.model_dump(mode="json", exclude={"draws"})
+    return measure.model_dump(mode="json")

@@ -62,9 +62,7 @@ class Headline(NamedTuple):
         return f"Prompt: {self.condition}. Evidence shown (k: distractors): {recipes or 'none'}.{repeats}"
 
 
-def labelled_rates(
-    run: Run, rows: Table, place: Flags, level: float = 0.95
-) -> tuple[Rates, int, bool]:
+def labelled_rates(run: Run, rows: Table, place: Flags, level: float = 0.95) -> tuple[Rates, int]:
     """The three rates of some rows; where people labelled enough of them, their labels decide.
 
     Args:
@@ -74,9 +72,9 @@ def labelled_rates(
         level: of the intervals.
 
     Returns:
-        The rates; how many labels of `demur annotate` these rows have (`demur.judge.measures.corrected.LEAST` decide);
-        whether they decided. Then ``value`` is still the plain count, ``corrected`` is what the labels make of it, and
-        the interval is that of ``corrected``.
+        The rates, and how many labels of `demur annotate` these rows have (`demur.judge.measures.corrected.LEAST`
+        decide). Where ``labels`` of a rate says that they did, ``value`` is still the plain count, ``corrected`` is
+        what the labels make of it, and the interval is that of ``corrected``.
     """
     counted = rates_where(rows, place, Auto(level))
     one_cell = all(
@@ -84,7 +82,7 @@ def labelled_rates(
         for name in ("scenario", "recipe", "condition")
     )
     if not run.drawn.codes or not one_cell:
-        return counted, 0, False
+        return counted, 0
     asks = rows.coded("ask")
     code_of_ask = np.array([run.drawn.codes.get(ask, -1) for ask in asks.labels], dtype=np.int64)
     verdict, label = rows.result[place], code_of_ask[asks.codes][place]
@@ -92,7 +90,7 @@ def labelled_rates(
     try:
         people = corrected(verdict, label, level=level, cluster=rows.cluster[place])
     except DataError:  # too few, or none on the answers of one verdict
-        return counted, n, False
+        return counted, n
     measures = (
         measure.model_copy(
             update={
@@ -105,7 +103,7 @@ def labelled_rates(
         )
         for measure in counted
     )
-    return Rates(*measures), n, True
+    return Rates(*measures), n
 
 
 def cell(run: Run, rows: Table, place: Flags) -> Rates:

@@ -30,7 +30,7 @@ from demur.core.stats import Floats, wilson
 from demur.core.store import write_atomic
 from demur.judge.measures.corrected import LEAST
 from demur.judge.measures.intervals import Auto
-from demur.judge.measures.joint import joint, joint_shift
+from demur.judge.measures.joint import joint_and_shift
 from demur.judge.measures.judge_error import interval_with, shares, shift_of
 from demur.judge.measures.rates import rates_where, with_judge_error
 from demur.judge.measures.repeats import gather
@@ -204,8 +204,11 @@ class Reading(NamedTuple):
     """The same rate with an interval of sampling alone; None where labels decide."""
     labels: int = 0
     """Drawn labels of the scenario."""
-    corrected: bool = False
-    """Whether they decide."""
+
+    @property
+    def corrected(self) -> bool:
+        """Whether they decide."""
+        return self.measure.labels > 0
 
 
 def limits_of(
@@ -564,16 +567,16 @@ def _check(limit: Limit, run: Run, rows: Rows, level: float) -> Check:
         in_scenario, rate = in_scenario & rows.should_deflect, "deflection"
         if not in_scenario.any():
             raise _nothing_to_decline_error(limit)
-    rates, labels, corrected = labelled_rates(run, rows, in_scenario, level)
-    if corrected:
-        return decide(limit, Reading(getattr(rates, rate), labels=labels, corrected=True), level)
+    rates, labels = labelled_rates(run, rows, in_scenario, level)
+    measure: Measure = getattr(rates, rate)
+    if measure.labels:
+        return decide(limit, Reading(measure, labels=labels), level)
     sampling: Measure = getattr(
         rates_where(rows, in_scenario, Auto(level), judge_error=False), rate
     )
     graded = in_scenario & rows.graded
     shifts = shift_of(rows.method[graded], rows.result[graded], gather(rows.item, graded).weight())
     shift = None if shifts is None else getattr(shifts, rate)
-    measure = sampling if shift is None else with_judge_error(sampling, shift, level)
     return decide(limit, Reading(measure, shift, sampling, labels), level)
 
 
@@ -584,7 +587,5 @@ def _joint_reading(
         raise UsageError(
             "joint success is of two scenarios or more", item=str(limit), cure="run more scenarios"
         )
-    sampling = joint(rows, scenarios, level, judge_error=False)
-    shift = joint_shift(rows, scenarios)
-    measure = sampling if shift is None else with_judge_error(sampling, shift, level)
-    return Reading(measure, shift, sampling)
+    sampling, shift = joint_and_shift(rows, scenarios, level)
+    return Reading(with_judge_error(sampling, shift, level), shift, sampling)

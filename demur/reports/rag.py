@@ -35,7 +35,7 @@ from demur.judge.deflection import ASKS_BACK
 from demur.judge.measures.joint import joint
 from demur.judge.measures.judge_error import shift_of
 from demur.judge.measures.rates import share_of, with_judge_error
-from demur.reports.cells import Headline, headline, labelled_rates
+from demur.reports.cells import Headline, cell, headline
 from demur.reports.data import ReportData, Run, load
 from demur.reports.judged import notes_under
 from demur.reports.labels import CODES
@@ -352,8 +352,7 @@ def whole_system_table(data: ReportData, head: Headline) -> Table | None:
     for run in data.runs:
         headline_rows = head.where(run.rows)
         full, removed, empty = (
-            labelled_rates(run, headline_rows, headline_rows.is_in("scenario", [s]))[0]
-            for s in WHOLE
+            cell(run, headline_rows, headline_rows.is_in("scenario", [s])) for s in WHOLE
         )
         if not full.accuracy.n and not removed.accuracy.n:
             continue

@@ -158,14 +158,12 @@ def mark(tooltip: str, *shapes: str) -> str:
     return f'<g class="mark"><title>{escape(plain(tooltip))}</title>{"".join(shapes)}</g>'
 
 
-def line(
-    x1: float, y1: float, x2: float, y2: float, *, kind: str = "grid", width: float = 1
-) -> str:
+def line(x1: float, y1: float, x2: float, y2: float, *, kind: str = "grid") -> str:
     """A line of the grid or an axis."""
     colour = {"grid": GRID, "axis": FAINT}[kind]
     return (
         f'<line x1="{num(x1)}" y1="{num(y1)}" x2="{num(x2)}" y2="{num(y2)}" class="{kind}" '
-        f'stroke="{colour}" stroke-width="{num(width)}"/>'
+        f'stroke="{colour}" stroke-width="1"/>'
     )
 
 

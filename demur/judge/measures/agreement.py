@@ -22,8 +22,8 @@ from demur.core.records import Measure, Verdict
 from demur.core.stats import Codes, Floats, is_point, percentile, resampled
 from demur.judge.measures.rates import share_of
 
-DRAWS = 2000
-"""Resamples of the items behind an interval."""
+DRAWS, LEVEL = 2000, 0.95
+"""Resamples of the items behind an interval, and its level."""
 
 
 class Rating(NamedTuple):
@@ -74,19 +74,15 @@ class Agreed(NamedTuple):
     single: int
 
 
-def agreed(
-    ratings: Iterable[Rating], labels: Sequence[str] = (), *, level: float = 0.95, seed: int = 0
-) -> Agreed:
+def agreed(ratings: Iterable[Rating], *, seed: int = 0) -> Agreed:
     """Every figure of agreement.
 
     Args:
         ratings: in any order; a rater labels an item once, apart from hidden repeats.
-        labels: their order; by default those that occur, sorted.
-        level: of the intervals.
         seed: of the resamples.
 
     Raises:
-        DataError: a rater labels an item twice, or uses a label that ``labels`` lacks.
+        DataError: a rater labels an item twice.
 
     >>> found = agreed([Rating("1", "a", "x"), Rating("1", "b", "x"), Rating("2", "a", "x"), Rating("2", "b", "y")])
     >>> found.figures["raw"].value, found.figures["cohen"].value
@@ -102,11 +98,7 @@ def agreed(
                 f"{rating.rater} labels it twice", item=rating.item, cure="mark repeats as such"
             )
         first_labels[rating.item, rating.rater] = rating.label
-    names = tuple(labels) or tuple(sorted({r.label for r in all_ratings}))
-    if unknown_labels := sorted({r.label for r in all_ratings} - set(names)):
-        raise DataError(
-            f"unknown label {unknown_labels[0]!r}", cure=f"the labels are: {', '.join(names)}"
-        )
+    names = tuple(sorted({r.label for r in all_ratings}))
     raters = tuple(sorted({rater for _, rater in first_labels}))
     items = sorted({item for item, _ in first_labels})
     codes = np.full((len(items), len(raters)), -1, dtype=np.int64)
@@ -116,7 +108,7 @@ def agreed(
     for (item, rater), label in first_labels.items():
         codes[row_of[item], column_of[rater]] = code_of[label]
     figures = {
-        name: _measured(name, codes, len(names), method, level, seed)
+        name: _measured(name, codes, len(names), method, seed)
         for name, method in (
             ("raw", _raw),
             ("cohen", _cohen),
@@ -128,7 +120,7 @@ def agreed(
     for rater, rater_codes in zip(raters, codes.T, strict=True):
         n = int((rater_codes >= 0).sum())
         rates[rater] = {
-            label: share_of(label, int((rater_codes == i).sum()), n, level)
+            label: share_of(label, int((rater_codes == i).sum()), n)
             for i, label in enumerate(names)
         }
     repeats: defaultdict[str, Counter[bool]] = defaultdict(Counter)
@@ -136,7 +128,7 @@ def agreed(
         if rating.again and (rating.item, rating.rater) in first_labels:
             repeats[rating.rater][first_labels[rating.item, rating.rater] == rating.label] += 1
     consistency = {
-        rater: share_of("self-consistency", c[True], c.total(), level)
+        rater: share_of("self-consistency", c[True], c.total())
         for rater, c in sorted(repeats.items())
     }
     pairs = tuple(
@@ -160,7 +152,6 @@ def _measured(
     codes: Codes,
     labels: int,
     method: Callable[[Codes, int], _Sums],
-    level: float,
     seed: int,
 ) -> Measure:
     rated_twice = codes[(codes >= 0).sum(axis=1) >= 2]
@@ -169,12 +160,12 @@ def _measured(
     sums, figure = method(rated_twice, labels)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(figure(sums.sum(axis=0, keepdims=True))[0])
-        ends = percentile(figure(resampled(sums.round(12), DRAWS, seed)), level)
+        ends = percentile(figure(resampled(sums.round(12), DRAWS, seed)), LEVEL)
     if np.isnan(value):
         return Measure(name=name, value=None, n=len(rated_twice))
     if ends is not None and is_point(*ends):
         return (
-            share_of(name, value * len(rated_twice), len(rated_twice), level)
+            share_of(name, value * len(rated_twice), len(rated_twice))
             if name == "raw"
             else Measure(name=name, value=value, n=len(rated_twice))
         )
@@ -185,7 +176,7 @@ def _measured(
         n=len(rated_twice),
         low=low,
         high=high,
-        interval=f"bootstrap({level:g},{DRAWS},seed={seed})",
+        interval=f"bootstrap({LEVEL:g},{DRAWS},seed={seed})",
     )
 
 

@@ -93,7 +93,6 @@ def corrected(
     *,
     population: Population = "super",
     level: float = 0.95,
-    least: int = LEAST,
     by_verdict: bool = True,
     cluster: Codes | None = None,
 ) -> Corrected:
@@ -105,20 +104,19 @@ def corrected(
             verdict those with a label must be a random draw, as `demur annotate` makes it.
         population: ``super`` or ``finite``.
         level: of the intervals.
-        least: labels below which it is refused.
         by_verdict: False takes all labelled answers as one random draw, as the published estimator does.
         cluster: int64 [N], equal for answers whose questions share an entity; for ``super``.
 
     Raises:
-        DataError: fewer labels than ``least``, or none on the answers of one verdict.
+        DataError: fewer labels than `LEAST`, or none on the answers of one verdict.
     """
     answered = verdict != FAILED
     labelled_answers = answered & (label >= 0)
     n, answers = int(labelled_answers.sum()), int(answered.sum())
-    if n < max(2, least):
+    if n < LEAST:
         raise DataError(
             f"{n} labels of {answers} answers",
-            cure=f"label {least} of each cell at least: demur annotate",
+            cure=f"label {LEAST} of each cell at least: demur annotate",
         )
     counted = answered & ~_unlabelled(verdict, labelled_answers) if by_verdict else answered
     total = int(counted.sum())
@@ -240,19 +238,17 @@ def differences(
     verdicts: tuple[Codes, Codes],
     *,
     cluster: Codes | None = None,
-    level: float = 0.95,
 ) -> list[Difference]:
     """The difference of two cells whose answers stand item by item: same questions, two systems.
 
     Its variance is that of both rates less twice their covariance, which the influences give; the intervals are
-    Student's on Fisher's scale, within [-1, 1].
+    Student's on Fisher's scale, of level 0.95, within [-1, 1].
 
     Args:
         first: of one system.
         second: of the other, of the same population.
         verdicts: int64 [items] of either, in the order of the items.
         cluster: int64 [items], as both rates were given.
-        level: of the intervals.
     """
     first_verdict, second_verdict = verdicts
     usable = (first_verdict != FAILED) & (second_verdict != FAILED)
@@ -271,7 +267,7 @@ def differences(
         + second.variance
         - 2 * correlation * np.sqrt(first.variance * second.variance)
     )
-    half_widths = student(0.5 + level / 2, min(first.freedom, second.freedom)) * np.sqrt(variance)
+    half_widths = student(0.975, min(first.freedom, second.freedom)) * np.sqrt(variance)
     result = []
     for i, name in enumerate(CLASSES):
         if name not in first.rates or name not in second.rates:

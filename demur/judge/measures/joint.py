@@ -92,16 +92,23 @@ class Members:
         return np.stack([np.clip(draws, 0.0, 1.0) - counted, 1 / blur - 1])
 
 
-def joint(
-    rows: Table, scenarios: Sequence[Scenario], level: float = 0.95, *, judge_error: bool = True
-) -> Measure:
-    """The share of questions that are right in all of the scenarios; ``failed`` counts those left out.
+def joint(rows: Table, scenarios: Sequence[Scenario]) -> Measure:
+    """The share of questions that are right in all of the scenarios; ``failed`` counts those left out."""
+    return with_judge_error(*joint_and_shift(rows, scenarios, 0.95), 0.95)
+
+
+def joint_and_shift(
+    rows: Table, scenarios: Sequence[Scenario], level: float
+) -> tuple[Measure, Floats | None]:
+    """`joint` with sampling alone in its interval, and what the judge's errors may move it by.
 
     Args:
         rows: of one system, one recipe of each scenario and one condition.
         scenarios: two or more; a question counts that was asked in all of them.
         level: of the interval.
-        judge_error: False leaves sampling alone in the interval.
+
+    Returns:
+        The shift is float64 [2, draws]; None where no error is measured.
     """
     members = Members(rows, scenarios)
     every = np.ones(len(members.question), dtype=np.bool_)
@@ -119,10 +126,4 @@ def joint(
         high=ends.high,
         interval=ends.method,
     )
-    shift = members.shift() if judge_error else None
-    return measure if shift is None else with_judge_error(measure, shift, level)
-
-
-def joint_shift(rows: Table, scenarios: Sequence[Scenario]) -> Floats | None:
-    """float64 [2, draws]: what the judge's errors may move joint success by; None where no error is measured."""
-    return Members(rows, scenarios).shift()
+    return measure, members.shift()

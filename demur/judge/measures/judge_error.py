@@ -60,13 +60,8 @@ def groups() -> dict[str, list[Group]]:
 
 
 @cache
-def shares(step: str, worse: float = 1.0) -> Shares:
-    """Error shares of a step, drawn from its groups.
-
-    Args:
-        step: of `groups`.
-        worse: factor on every error, for simulations.
-    """
+def shares(step: str) -> Shares:
+    """Error shares of a step of `groups`, drawn from them."""
     rows = groups()[step]
     rng = np.random.Generator(np.random.PCG64([SEED, len(step)]))
     drawn_rows = rng.integers(0, len(rows), DRAWS)
@@ -76,7 +71,7 @@ def shares(step: str, worse: float = 1.0) -> Shares:
         rng.beta(false + 0.5, not_so - false + 0.5),
         rng.beta(missed + 0.5, so - missed + 0.5),
     )
-    return Shares(*(np.clip(worse * share, 0.0, 0.45) for share in drawn_shares))
+    return Shares(*(np.clip(share, 0.0, 0.45) for share in drawn_shares))
 
 
 def without_errors(counted: float | Floats, chances: Shares) -> Floats:

@@ -9,8 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from demur.core.stats import Codes, Floats, cluster_sums, is_point, percentile, resampled, z_of
-from demur.judge.measures.intervals import ClusterBootstrap, interval
+from demur.judge.measures.intervals import ClusterBootstrap
 from demur.judge.measures.table import Flags
+
+SIGNS = 9_999
+"""Random patterns of signs behind a p-value."""
 
 
 class Paired(NamedTuple):
@@ -40,7 +43,6 @@ def of_means(
     cluster: Codes,
     *,
     measure: str = "accuracy",
-    method: str = "cluster-bootstrap(0.95,2000,seed=0)",
 ) -> Paired:
     """The comparison from flags, or, where an item was asked several times, from the shares of its repeats.
 
@@ -56,13 +58,10 @@ def of_means(
         second: the same of the other side.
         cluster: int64 [pairs].
         measure: its name.
-        method: a ``cluster-bootstrap(...)``.
     """
     first, second = first.astype(np.float64), second.astype(np.float64)
     n = len(first)
-    bootstrap = interval(method)
-    if not isinstance(bootstrap, ClusterBootstrap):
-        bootstrap = ClusterBootstrap(bootstrap.level)
+    bootstrap = ClusterBootstrap()
     b, c = int((first > second).sum()), int((second > first).sum())
     if not n:
         return Paired(measure, None, None, None, None, None, "", 0, 0, 0, None)
@@ -125,7 +124,7 @@ def tango(b: float, c: float, n: int, level: float = 0.95) -> tuple[float, float
     return end(-1.0), end(1.0)
 
 
-def sign_flip(gap: Floats, draws: int = 9999, seed: int = 0) -> float | None:
+def sign_flip(gap: Floats) -> float | None:
     """Two-sided p of the sign-flip test of paired differences: how often chance signs sum to as much.
 
     Under the hypothesis that neither side is better each difference might as well have the other sign. With
@@ -134,8 +133,6 @@ def sign_flip(gap: Floats, draws: int = 9999, seed: int = 0) -> float | None:
 
     Args:
         gap: float64 [pairs], second minus first.
-        draws: random sign patterns.
-        seed: of `numpy.random.PCG64`.
 
     Returns:
         The p-value in (0, 1]; None when no pair differs.
@@ -146,17 +143,17 @@ def sign_flip(gap: Floats, draws: int = 9999, seed: int = 0) -> float | None:
     differs = gap[gap != 0]
     if not len(differs):
         return None
-    rng = np.random.Generator(np.random.PCG64(seed))
+    rng = np.random.Generator(np.random.PCG64(0))
     seen = abs(float(differs.sum())) - 1e-9
     block = max(1, 4_000_000 // len(differs))
     far = 0
-    for start in range(0, draws, block):
+    for start in range(0, SIGNS, block):
         signs = (
-            rng.integers(0, 2, size=(min(block, draws - start), len(differs)), dtype=np.int8) * 2
+            rng.integers(0, 2, size=(min(block, SIGNS - start), len(differs)), dtype=np.int8) * 2
             - 1
         )
         far += int((np.abs(signs @ differs) >= seen).sum())
-    return (far + 1) / (draws + 1)
+    return (far + 1) / (SIGNS + 1)
 
 
 def mcnemar(b: int, c: int) -> float | None:

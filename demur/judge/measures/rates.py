@@ -112,18 +112,18 @@ def _measure(
         high=ends.high,
         interval=ends.method,
     )
-    return measure if shift is None else with_judge_error(measure, shift, level)
+    return with_judge_error(measure, shift, level)
 
 
-def with_judge_error(measure: Measure, shift: Floats, level: float) -> Measure:
+def with_judge_error(measure: Measure, shift: Floats | None, level: float) -> Measure:
     """A measure whose interval holds the judge's error beside that of sampling.
 
     Args:
         measure: with its sampling interval.
-        shift: float64 [2, draws], as `demur.judge.measures.judge_error.shift_of` gives it.
+        shift: float64 [2, draws], as `demur.judge.measures.judge_error.shift_of` gives it; None: the error is unknown.
         level: of the interval.
     """
-    if measure.value is None or measure.low is None or measure.high is None:
+    if shift is None or measure.value is None or measure.low is None or measure.high is None:
         return measure
     low, high, middle = interval_with(measure.value, measure.low, measure.high, shift, level)
     outside = not low <= round(measure.value, 4) <= high  # ends have four digits
