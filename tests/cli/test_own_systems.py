@@ -156,6 +156,7 @@ def test_everybody_is_seen_to_before_the_first_is_asked(own, release, tmp_path, 
         ("", "its parameters are none"),
         ("question, *rest, evidence=(), **more", ""),
         ("given, more=1", ""),
+        ("id, evidence, corpus=None", ""),
     ],
 )
 def test_a_function_that_wants_what_it_is_not_given_is_told_before_anything_is_asked(
