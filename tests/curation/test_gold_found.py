@@ -12,12 +12,13 @@ from demur.core.errors import UsageError
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
-from demur.curation.pool import Pool, build
-from demur.curation.sources import open_source
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
+from demur.pools.read import Pool
+from demur.pools.write import build
 from demur.release.layout import documents_of, evidence_licences
 from demur.retrieval.search import Searcher
+from demur.sources import open_source
 
 sys.path.append(str(Path(__file__).parents[1] / "sources"))
 import mini_sources as mini

@@ -11,11 +11,11 @@ from demur.core.errors import UnknownPart
 from demur.core.progress import QUIET
 from demur.core.records import Sample
 from demur.core.store import Problems, read_records
-from demur.curation.context import enough_candidates
-from demur.curation.distractors import mine_pool
-from demur.curation.knowledge_bases import align_gold, open_bases
+from demur.curation.build.context import enough_candidates
+from demur.curation.build.distractors import mine_pool
+from demur.curation.build.knowledge_bases import align_gold, open_bases
+from demur.curation.build.recipe import parse_recipe
 from demur.curation.mining.training import FORMATS
-from demur.curation.recipe import parse_recipe
 
 QUOTAS = {"text": 3, "lexical": 2, "visual": 2}
 ENCODER = ["--encoder", "curation_world:quick"]

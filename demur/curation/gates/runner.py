@@ -20,7 +20,7 @@ from demur.core.records import Ask, Method, Response, Sample, Status
 from demur.core.store import JsonlLog, Problems, digest, read_jsonl
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
-from demur.curation.recipe import GateSpec
+from demur.curation.gates.spec import GateSpec
 from demur.evaluation.runner import answer_of
 from demur.judge.base import Judge, close_judge, judge_code
 from demur.judge.grading import Grading

@@ -312,5 +312,5 @@ def lowest_gold(
 
 
 def subjects_of(document: Document) -> list[str]:
-    """Clusters of the questions that ask about an image (`demur.curation.knowledge_bases.query_images`)."""
+    """Clusters of the questions that ask about an image (`demur.curation.build.knowledge_bases.query_images`)."""
     return document.attributes.get(SUBJECTS, "").splitlines()

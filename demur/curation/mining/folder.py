@@ -21,15 +21,15 @@ from demur.core.store import JsonlLog, storage_errors, write_json
 from demur.core.text import whole_number
 from demur.corpora.leaks import Leaks
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
-from demur.curation.indexes import open_searcher
-from demur.curation.knowledge_bases import align_gold_of_sample
+from demur.curation.mining.gold import align_gold_of_sample
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import modes_of, supported_options
 from demur.curation.mining.training import Format, rows_of
-from demur.curation.pool import MINED, Pool
-from demur.curation.sources import NamedSource, source_named
+from demur.pools.read import MINED, Pool
+from demur.retrieval.indexes import open_searcher
+from demur.sources import NamedSource, source_named
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Samples(NamedTuple):
-    """Samples by name: a pool folder, or a source (`demur.curation.sources.NamedSource`)."""
+    """Samples by name: a pool folder, or a source (`demur.sources.NamedSource`)."""
 
     text: str
 
@@ -76,7 +76,7 @@ class Samples(NamedTuple):
         return pages_of_source
 
     def about(self) -> dict[str, Any]:
-        """The samples' origin, from which a build can use the folder (`demur.curation.pool.read`)."""
+        """The samples' origin, from which a build can use the folder (`demur.pools.read`)."""
         name, folder, options = self.source or NamedSource("", Path(self.text))
         place = folder and str(folder.resolve())
         return {"source": name, "folder": place, "options": dict(options)}

@@ -1,0 +1,104 @@
+"""Stage II of a build: mine distractors for each source from its own index, with its own options.
+
+VLM-DeflectionBench, section 3.2 and appendix H: negatives that a source ships are adopted, else distractors are mined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from demur.core.progress import Progress
+from demur.core.records import Drop, Sample
+from demur.corpora.leaks import Leaks, adopt_negatives
+from demur.corpora.near_duplicates import IMAGE_THRESHOLDS
+from demur.curation.build.knowledge_bases import KnowledgeBase, nothing_to_mine
+from demur.curation.build.recipe import BuildRecipe
+from demur.curation.build.sample_pool import SampledPool
+from demur.curation.mining.mine import mine_samples
+from demur.curation.mining.modes import check_images, choose_modes, tune_probes
+from demur.curation.mining.queries import supported_options
+from demur.retrieval.recall import Choice
+
+
+def mine_pool(
+    recipe: BuildRecipe,
+    pool: SampledPool,
+    survivors: Sequence[Sample],
+    bases: Mapping[str, KnowledgeBase],
+    steps: Progress,
+) -> tuple[list[Choice], dict[str, Sample], list[Drop]]:
+    """Tune the indexes and choose the best retrieval modes on the whole pool, then mine for the survivors.
+
+    Args:
+        pool: all samples; the modes are chosen on them, so that the choice does not depend on the survivors.
+        bases: source -> its knowledge base, with its index if it is mined (`demur.curation.build.knowledge_bases`).
+
+    Returns:
+        The chosen modes per source and kind of question, the survivors with their candidate distractors by id, and the
+        drops; a `Drop` without evidence says why a sample could not be mined for.
+
+    Raises:
+        UsageError: nothing can be mined from a source as the recipe asks.
+    """
+    choices: list[Choice] = []
+    mined: dict[str, Sample] = {}
+    drops: list[Drop] = []
+    for source, base in bases.items():
+        todo = [s for s in survivors if s.source == source]
+        if base.searcher is None:
+            for sample in todo:
+                adoptable = (
+                    sample
+                    if base.retrieval_spec.adopts
+                    else sample.model_copy(update={"negatives": ()})
+                )
+                mined[sample.id], lost = adopt_negatives(
+                    adoptable,
+                    Leaks(
+                        adoptable,
+                        pool.image_hashes,
+                        image_near=IMAGE_THRESHOLDS[base.retrieval_spec.same_image],
+                    ),
+                )
+                drops += lost
+            continue
+        pool_samples = [s for s in pool.samples if s.source == source]
+        options, lacking = supported_options(
+            base.retrieval_spec, base.searcher.modes, pictured=any(s.images for s in pool_samples)
+        )
+        base.notes += [line for line in lacking if line not in base.notes]
+        if (
+            lacking
+            and not options.wanted
+            and not (options.adopts and any(s.negatives for s in todo))
+        ):
+            raise nothing_to_mine(source, lacking)
+        for line in base.notes:
+            steps.warn(f"{source}: {line}")
+        check_images(base.searcher, pool.root, options, steps, f"{source}: ")
+        tune_probes(pool_samples, base.searcher, pool.root, [options], steps)
+        chosen = choose_modes(
+            pool_samples,
+            base.searcher,
+            pool.root,
+            options,
+            steps,
+            pool.image_hashes,
+            len(pool_samples),
+        )
+        choices += chosen.choices
+        outcomes = mine_samples(
+            todo,
+            base.searcher,
+            pool.root,
+            options,
+            chosen,
+            steps,
+            pool.image_hashes,
+            len(todo),
+            seed=recipe.seed,
+        )
+        for sample, outcome in outcomes:
+            mined[sample.id] = base.placed(sample)
+            drops += outcome.drops
+    return choices, mined, drops
