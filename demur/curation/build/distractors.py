@@ -16,7 +16,7 @@ from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.sample_pool import SampledPool
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
-from demur.curation.mining.queries import supported_options
+from demur.curation.mining.queries import Mining, supported_options
 from demur.retrieval.recall import Choice
 
 
@@ -47,58 +47,52 @@ def mine_pool(
         todo = [s for s in survivors if s.source == source]
         if base.searcher is None:
             for sample in todo:
-                adoptable = (
-                    sample
-                    if base.retrieval_spec.adopts
-                    else sample.model_copy(update={"negatives": ()})
-                )
-                mined[sample.id], lost = adopt_negatives(
-                    adoptable,
-                    Leaks(
-                        adoptable,
-                        pool.image_hashes,
-                        image_near=IMAGE_THRESHOLDS[base.retrieval_spec.same_image],
-                    ),
-                )
-                drops += lost
+                mined[sample.id], leaking = _adopt(sample, base, pool)
+                drops += leaking
             continue
         pool_samples = [s for s in pool.samples if s.source == source]
-        options, lacking = supported_options(
-            base.retrieval_spec, base.searcher.modes, pictured=any(s.images for s in pool_samples)
-        )
-        base.notes += [line for line in lacking if line not in base.notes]
-        if (
-            lacking
-            and not options.wanted
-            and not (options.adopts and any(s.negatives for s in todo))
-        ):
-            raise nothing_to_mine(source, lacking)
-        for line in base.notes:
-            steps.warn(f"{source}: {line}")
-        check_images(base.searcher, pool.root, options, steps, f"{source}: ")
-        tune_probes(pool_samples, base.searcher, pool.root, [options], steps)
-        chosen = choose_modes(
-            pool_samples,
-            base.searcher,
-            pool.root,
-            options,
-            steps,
-            pool.image_hashes,
-            len(pool_samples),
-        )
+        mining = _open_mining(base, pool_samples, todo, pool, steps)
+        check_images(base.searcher, pool.root, mining.options, steps, f"{source}: ")
+        tune_probes(pool_samples, base.searcher, pool.root, [mining.options], steps)
+        chosen = choose_modes(pool_samples, mining, total=len(pool_samples))
         choices += chosen.choices
-        outcomes = mine_samples(
-            todo,
-            base.searcher,
-            pool.root,
-            options,
-            chosen,
-            steps,
-            pool.image_hashes,
-            len(todo),
-            seed=recipe.seed,
-        )
-        for sample, outcome in outcomes:
+        for sample, outcome in mine_samples(
+            todo, mining, chosen, total=len(todo), seed=recipe.seed
+        ):
             mined[sample.id] = base.placed(sample)
             drops += outcome.drops
     return choices, mined, drops
+
+
+def _adopt(sample: Sample, base: KnowledgeBase, pool: SampledPool) -> tuple[Sample, list[Drop]]:
+    """A sample of a source that nothing is mined for, with its own negatives if they are adopted."""
+    retrieval = base.retrieval_spec
+    if not retrieval.adopts:
+        sample = sample.model_copy(update={"negatives": ()})
+    near = IMAGE_THRESHOLDS[retrieval.same_image]
+    return adopt_negatives(sample, Leaks(sample, pool.image_hashes, image_near=near))
+
+
+def _open_mining(
+    base: KnowledgeBase,
+    pool_samples: Sequence[Sample],
+    survivors: Sequence[Sample],
+    pool: SampledPool,
+    steps: Progress,
+) -> Mining:
+    """The index of a source and the options that it supports; what it does not becomes a note and a warning.
+
+    Raises:
+        UsageError: nothing can be mined.
+    """
+    assert base.searcher is not None
+    options, lacking = supported_options(
+        base.retrieval_spec, base.searcher.modes, pictured=any(s.images for s in pool_samples)
+    )
+    base.notes += [line for line in lacking if line not in base.notes]
+    has_negatives = options.adopts and any(s.negatives for s in survivors)
+    if lacking and not options.wanted and not has_negatives:
+        raise nothing_to_mine(base.source, lacking)
+    for line in base.notes:
+        steps.warn(f"{base.source}: {line}")
+    return Mining(base.searcher, pool.root, options, steps, pool.image_hashes)

@@ -24,8 +24,8 @@ from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import Gold, IndexedDocuments, document_of, page_of, unprefixed
 from demur.curation.build.recipe import BuildRecipe, RetrievalSpec
 from demur.curation.build.sample_pool import SampledPool
-from demur.curation.mining.choose import SUBJECTS, subjects_of
 from demur.curation.mining.gold import align_gold_of_sample
+from demur.curation.mining.objections import SUBJECTS, subjects_of
 from demur.curation.mining.queries import supported_options
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, open_chunker

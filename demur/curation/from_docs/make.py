@@ -32,7 +32,8 @@ from demur.corpora.lineage import document_of, page_of
 from demur.curation.from_docs.gold import Finder, Proposal
 from demur.curation.from_docs.questions import Question, read_questions
 from demur.curation.from_docs.review import YES, key_of, read_review, write_review
-from demur.curation.mining.choose import mine_kind
+from demur.curation.mining.choose import SearchResult, mine_kind
+from demur.curation.mining.objections import Stock
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.release import FunnelStep, Release, check_target, freeze, open_sound
@@ -376,9 +377,8 @@ def _answer_kind(sample: Sample) -> str:
 def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
     """The sample with distractors: the nearest passages by its words that are not gold and lack its answer."""
     options = MiningOptions(text=0, lexical=most, visual=0)
-    mined = mine_kind(
-        "lexical", sample, finder.hits(sample.question_with_turns), finder.documents, options
-    )
+    result = SearchResult(finder.hits(sample.question_with_turns))
+    mined = mine_kind("lexical", sample, result, options, Stock(finder.documents))
     return sample.model_copy(update={"negatives": mined.negatives})
 
 
