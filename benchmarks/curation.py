@@ -31,7 +31,7 @@ from paper_pool import MODELS, Shape, Tables, paper_pool
 
 from demur.core.records import Evidence, Role
 from demur.core.store import Problems, read_records
-from demur.curation.build.context import gates_of
+from demur.curation.build.askable import gates_of
 from demur.curation.build.curate import curate
 from demur.curation.build.decisions import DecisionLine
 from demur.curation.build.estimate import estimate_build

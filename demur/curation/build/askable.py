@@ -8,7 +8,8 @@ samples.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from demur.core.errors import UsageError
@@ -16,7 +17,9 @@ from demur.core.records import Evidence, ImageRef, Modality, Role, Sample
 from demur.curation.build.knowledge_bases import retrieval_by_source
 from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.sample_pool import SampledPool
+from demur.curation.build.verdicts import Verdicts
 from demur.curation.gates.funnel import HOW_ASKED, GatingModel, Stage
+from demur.curation.gates.spec import GateSpec
 from demur.curation.mining.options import MiningOptions
 
 Skips = Callable[[Sample, Stage, str], dict[str, str]]
@@ -32,6 +35,11 @@ _STAND_INS = {
     ),
 }
 """A distractor of each kind, to find out which gates can be asked before any is mined."""
+
+
+def gates_of(specs: Mapping[str, GateSpec]) -> list[GatingModel]:
+    """The gates for the funnel."""
+    return [GatingModel(name, frozenset(spec.stages), spec.cost) for name, spec in specs.items()]
 
 
 def gates_for(
@@ -52,6 +60,92 @@ def gates_for(
     return names.difference(skips(sample, stage, distractor)) if names else names
 
 
+QUESTIONS = (
+    (Stage.PARAMETRIC, None),
+    (Stage.SOLVABLE, None),
+    *((Stage.DISTRACTOR, kind) for kind in Modality),
+)
+"""Stages, each with the modality of the distractor or None."""
+
+
+@dataclass(frozen=True)
+class Askable:
+    """Which gates can be asked what about the samples of a pool, before any distractor is mined."""
+
+    gates: Sequence[GatingModel]
+    able: Mapping[str, Mapping[tuple[Stage, Modality | None], frozenset[str]]]
+    """Sample -> stage and modality of the distractor -> gates that can be asked."""
+    kinds: Mapping[str, Sequence[Modality]]
+    """Source -> modalities of the distractors of its samples, at most."""
+    own_verdicts: Mapping[str, Verdicts]
+    """Sample -> what the build folder holds."""
+
+    @classmethod
+    def of_pool(
+        cls,
+        recipe: BuildRecipe,
+        pool: SampledPool,
+        skips: Skips,
+        own_verdicts: Mapping[str, Verdicts],
+    ) -> Askable:
+        """Find out which gates can be asked about each sample."""
+        gates = gates_of(recipe.specs())
+        able = {
+            sample.id: {kind: gates_for(sample, *kind, gates, skips) for kind in QUESTIONS}
+            for sample in pool.samples
+        }
+        retrievals = retrieval_by_source(recipe, pool)
+        kinds = {
+            source: _candidate_modalities(retrievals[source], pool, source)
+            for source in {sample.source for sample in pool.samples}
+        }
+        return cls(gates, able, kinds, own_verdicts)
+
+    def gates_of(self, sample: Sample, stage: Stage) -> frozenset[str]:
+        """The gates that can be asked about a sample in a stage without distractors."""
+        return self.able[sample.id][stage, None]
+
+    def most_calls(self, gate: str, stage: Stage, samples: Iterable[Sample]) -> int:
+        """Questions of a stage that a gate can be asked."""
+        return sum(gate in gates for s in samples for gates in self._questions(s, stage))
+
+    def distractors(self, sample: Sample, verdicts: Verdicts) -> dict[str, frozenset[str]]:
+        """Candidate distractor -> gates that can be asked about it: as mined, else as many as the recipe wants."""
+        gates_able = self.able[sample.id]
+        if verdicts.candidates is not None:
+            kinds = ((c, c.modality or Modality.TEXT) for c in verdicts.candidates)
+            return {
+                c.id: gates_able[Stage.DISTRACTOR, kind].difference(c.skipped) for c, kind in kinds
+            }
+        recorded = dict.fromkeys(query.distractor for query in verdicts.labels if query.distractor)
+        gates_of_each = [gates_able[Stage.DISTRACTOR, kind] for kind in self.kinds[sample.source]]
+        names = [*recorded, *(f"#{number}" for number in range(len(recorded), len(gates_of_each)))]
+        nobody = [frozenset[str]()] * len(recorded)
+        return dict(zip(names, [*gates_of_each, *nobody], strict=False))
+
+    def _questions(self, sample: Sample, stage: Stage) -> Iterable[frozenset[str]]:
+        """For each question of a stage, the gates that can be asked."""
+        if stage is Stage.DISTRACTOR:
+            return self.distractors(sample, self.own_verdicts.get(sample.id, Verdicts())).values()
+        return [self.gates_of(sample, stage)]
+
+
+def _candidate_modalities(
+    retrieval: MiningOptions, pool: SampledPool, source: str
+) -> list[Modality]:
+    """Modalities of the distractors of a sample of a source, at most."""
+    samples = [s for s in pool.samples if s.source == source]
+    native = (
+        Counter(e.modality for s in samples for e in s.negatives)
+        if retrieval.adopts
+        else Counter[Modality]()
+    )
+    total = round(native.total() / max(1, len(samples)))
+    images = round(native[Modality.IMAGE] / max(1, len(samples)))
+    text = retrieval.text + retrieval.lexical + total - images
+    return [Modality.TEXT] * text + [Modality.IMAGE] * (retrieval.visual + images)
+
+
 class _Kind(NamedTuple):
     """Samples and evidence that make no difference to a gate."""
 
@@ -63,14 +157,13 @@ class _Kind(NamedTuple):
     """Kind of the distractor; None in the other stages."""
 
 
-def all_can_be_asked(
-    recipe: BuildRecipe, pool: SampledPool, gates: Sequence[GatingModel], skips: Skips
-) -> None:
+def all_can_be_asked(recipe: BuildRecipe, pool: SampledPool, skips: Skips) -> None:
     """Check that each stage has a gate for each kind of sample and of evidence.
 
     Raises:
         UsageError: a stage has no gate for some samples; names all such kinds, and the cure.
     """
+    gates = gates_of(recipe.specs())
     is_askable: dict[_Kind, bool] = {}
     counted: Counter[_Kind] = Counter()
     hows = retrieval_by_source(recipe, pool)

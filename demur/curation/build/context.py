@@ -16,22 +16,17 @@ from demur.core.spec import split_part
 from demur.core.store import locked, storage_errors
 from demur.core.uris import read_image
 from demur.curation.build.decisions import FILE as DECISIONS
-from demur.curation.build.folder import record_recipe
-from demur.curation.build.knowledge_bases import (
-    KnowledgeBase,
-    align_gold,
-    open_bases,
-    retrieval_by_source,
-)
+from demur.curation.build.folder import FolderRecipe, record_recipe
+from demur.curation.build.inputs import read_inputs
+from demur.curation.build.knowledge_bases import KnowledgeBase
 from demur.curation.build.recipe import BuildRecipe
-from demur.curation.build.sample_pool import SampledPool, sample_sources
+from demur.curation.build.sample_pool import SampledPool
 from demur.curation.build.topics import need_bertopic
-from demur.curation.gates.funnel import GateQuery, GatingModel, SampleState, Stage
+from demur.curation.gates.funnel import GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label
-from demur.curation.gates.runner import GateRunner, model_options
+from demur.curation.gates.runner import GateQuestions, GateRunner, model_options
 from demur.curation.gates.scheduler import ask_states
 from demur.curation.gates.spec import GateSpec
-from demur.curation.mining.queries import modes_of
 from demur.evaluation.preflight import preflight
 from demur.indexing.encoders import Encoder, check_encoder_name, open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
@@ -116,14 +111,10 @@ async def open_context(
     if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
         need_bertopic()
     encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)
-    pool = sample_sources(
-        recipe.sources, folder / "pool", base=base, seed=recipe.seed, skip_bad=skip_bad
-    )
     judge_context = JudgeContext(folder / "calls.sqlite", concurrency, prices=prices)
     judge = open_judge(recipe.judge, judge_context)
-    bases = open_bases(recipe, pool, base=base, encoder=encoder)
-    enough_candidates(recipe, pool)
-    pool = align_gold(pool, bases, steps)
+    stated = FolderRecipe(recipe, base, skip_bad, out)
+    pool, bases = read_inputs(stated, encoder=encoder, steps=steps)
     prompts, embed, read = Prompts(), Embedder(encoder), partial(read_image, root=pool.root)
     from demur.models import Budget
 
@@ -143,12 +134,10 @@ async def open_context(
     specs = {s.id: s for s in (*recipe.gates, *recipe.monitors)}
     async with AsyncExitStack() as stack:
         runner = GateRunner(
-            specs,
+            GateQuestions(specs, recipe.seed, prompts),
             gate_opener(specs, context, work.get("models") or {}),
             judge,
             folder / "journal.jsonl",
-            seed=recipe.seed,
-            prompts=prompts,
             max_in_flight=concurrency or 8,
         )
         stack.push_async_callback(runner.close)
@@ -238,36 +227,6 @@ def gate_opener(
         return system
 
     return opened
-
-
-def gates_of(specs: Mapping[str, GateSpec]) -> list[GatingModel]:
-    """The gates for the funnel."""
-    return [GatingModel(name, frozenset(spec.stages), spec.cost) for name, spec in specs.items()]
-
-
-def enough_candidates(recipe: BuildRecipe, pool: SampledPool) -> None:
-    """Check that enough distractors can be mined.
-
-    Raises:
-        UsageError: no sample can have ``k_min`` candidates, or a retrieval mode does not exist.
-    """
-    most_candidates = 0
-    for source, retrieval in retrieval_by_source(recipe, pool).items():
-        own_negatives = (
-            max((len(s.negatives) for s in pool.samples if s.source == source), default=0)
-            if retrieval.adopts
-            else 0
-        )
-        most_candidates = max(
-            most_candidates, (retrieval.wanted if retrieval.mines else 0) + own_negatives
-        )
-        modes_of(retrieval)  # raises for a wrong mode
-    if most_candidates < recipe.rules.k_min:
-        raise UsageError(
-            f"k_min={recipe.rules.k_min} distractors per sample, but no sample has more than {most_candidates} candidates",
-            item=recipe.name,
-            cure="lower rules.k_min, or raise retrieval.text, lexical and visual",
-        )
 
 
 async def ask_gates(

@@ -15,7 +15,8 @@ from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.stats import wilson
 from demur.core.store import digest, write_json
-from demur.curation.build.context import Work, ask_gates, gates_of, open_context, run_alone
+from demur.curation.build.askable import gates_of
+from demur.curation.build.context import Work, ask_gates, open_context, run_alone
 from demur.curation.build.decisions import read_decisions
 from demur.curation.build.folder import check_same_recipe
 from demur.curation.build.provenance import model_of

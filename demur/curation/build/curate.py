@@ -23,12 +23,11 @@ from typing import Any, NamedTuple, Unpack
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.records import Sample
 from demur.core.store import seed_of, write_records
-from demur.curation.build.askable import all_can_be_asked
+from demur.curation.build.askable import all_can_be_asked, gates_of
 from demur.curation.build.context import (
     BuildContext,
     Work,
     ask_gates,
-    gates_of,
     open_context,
     run_alone,
 )
@@ -118,7 +117,7 @@ async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Bu
         for s in pool.samples
     }
     if not ctx.skip_bad:
-        all_can_be_asked(recipe, pool, gates, ctx.runner.skipped)
+        all_can_be_asked(recipe, pool, ctx.runner.skipped)
 
     steps.stage("index, and ask the gates without evidence and with gold")
     await _stage_one(ctx, states, hurry=hurry)

@@ -81,21 +81,20 @@ def open_bases(
     pool: SampledPool,
     *,
     base: Path,
-    encoder: Encoder | None = None,
-    without_encoders: bool = False,
+    encoder: Encoder | None,
 ) -> dict[str, KnowledgeBase]:
     """Open what the recipe's Stage II needs for each source: encoders, tokenizers, existing indexes.
 
     Args:
-        encoder: the recipe's common encoder, already open; opened by name if None.
-        without_encoders: open only what decides how gold is aligned.
+        encoder: the recipe's common encoder, open; None opens only what decides how gold is aligned: no encoder and no
+            index.
 
     Raises:
         UsageError: there is no such encoder or tokenizer, or an index does not fit the recipe.
         MissingExtra: packages of an encoder are not installed.
         IndexFileError: a folder is no index, or one of another encoder.
     """
-    encoders: dict[str, Encoder] = {} if encoder is None else {recipe.retrieval.encoder: encoder}
+    encoders = {} if encoder is None else {recipe.retrieval.encoder: encoder}
 
     def opened(name: str) -> Encoder:
         if name not in encoders:
@@ -124,7 +123,7 @@ def open_bases(
             )
         if retrieval.chunk:
             knowledge_base.chunker = open_chunker(retrieval.chunk, retrieval.tokenizer, base)
-        if without_encoders:
+        if encoder is None:
             continue
         knowledge_base.encoder = opened(retrieval.encoder)
         knowledge_base.text_encoder = (
