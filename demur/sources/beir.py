@@ -18,7 +18,7 @@ from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
 from demur.corpora import beir
 from demur.corpora.formats import Lookup, first_existing, json_lines, open_bytes
-from demur.sources.native import NativeSource
+from demur.sources.native import NativeSource, SampleParts
 
 
 class Beir(NativeSource):
@@ -101,15 +101,17 @@ class Beir(NativeSource):
         return self.sample(
             place,
             id_,
-            row,
-            question=cell_text(row.get("text"), "text"),
-            answers=AnswerSpec(accepted=tuple(accepted_forms(answers, self.answers))),
-            images=[self.images.cell(row["image"], "image", in_place=False)]
-            if row.get("image")
-            else (),
-            gold=gold,
-            lacks=lacks,
-            split=self.split,
+            SampleParts(
+                native=row,
+                question=cell_text(row.get("text"), "text"),
+                answers=AnswerSpec(accepted=tuple(accepted_forms(answers, self.answers))),
+                images=[self.images.cell(row["image"], "image", in_place=False)]
+                if row.get("image")
+                else (),
+                gold=gold,
+                lacks=lacks,
+                split=self.split,
+            ),
         )
 
     def _read_qrels(self) -> Iterator[tuple[str, str, int]]:

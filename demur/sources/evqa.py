@@ -34,6 +34,7 @@ from demur.corpora.lineage import quotation_id
 from demur.sources.native import (
     FoundImage,
     NativeSource,
+    SampleParts,
     fields_as_attributes,
     first_there,
     named_splits,
@@ -182,21 +183,25 @@ class EncyclopedicVQA(NativeSource):
             return self.sample(
                 place,
                 sample_id,
-                row,
-                question=text_of(row, "question"),
-                answers=answers,
-                images=pictures,
-                gold=gold,
-                lacks=lacks,
-                split=row.get("encyclopedic_vqa_split") or split,
-                topic=row["question_type"],
-                cluster=row["wikipedia_url"],
-                attributes={
-                    **fields_as_attributes(row, "dataset_name", category="dataset_category_id"),
-                    **fields_as_attributes(row, url_seen_in_train="wikipedia_url_used_in_train"),
-                    "image_id": image_id,
-                    **further_attributes,
-                },
+                SampleParts(
+                    native=row,
+                    question=text_of(row, "question"),
+                    answers=answers,
+                    images=pictures,
+                    gold=gold,
+                    lacks=lacks,
+                    split=row.get("encyclopedic_vqa_split") or split,
+                    topic=row["question_type"],
+                    cluster=row["wikipedia_url"],
+                    attributes={
+                        **fields_as_attributes(row, "dataset_name", category="dataset_category_id"),
+                        **fields_as_attributes(
+                            row, url_seen_in_train="wikipedia_url_used_in_train"
+                        ),
+                        "image_id": image_id,
+                        **further_attributes,
+                    },
+                ),
             )
 
         if self.each:

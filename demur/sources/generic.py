@@ -51,6 +51,7 @@ from demur.sources.field_map import (
 from demur.sources.native import (
     FoundImage,
     NativeSource,
+    SampleParts,
     read_truth,
 )
 
@@ -250,25 +251,28 @@ class Generic(NativeSource):
         return self.sample(
             place,
             id_,
-            row.value,
-            question=_text_of_field(row, fields.question),
-            answers=self._make_answers(row),
-            images=[
-                image for name in _as_names(fields.images) for image in self._find_images(row, name)
-            ],
-            answerable=self._is_answerable(row),
-            gold=self._gather_evidence(row, fields.gold, Role.GOLD, documents, lacks),
-            negatives=self._gather_evidence(
-                row, fields.negatives, Role.DISTRACTOR, documents, missing
+            SampleParts(
+                question=_text_of_field(row, fields.question),
+                answers=self._make_answers(row),
+                images=[
+                    image
+                    for name in _as_names(fields.images)
+                    for image in self._find_images(row, name)
+                ],
+                answerable=self._is_answerable(row),
+                gold=self._gather_evidence(row, fields.gold, Role.GOLD, documents, lacks),
+                negatives=self._gather_evidence(
+                    row, fields.negatives, Role.DISTRACTOR, documents, missing
+                ),
+                lacks=lacks,
+                missing=missing,
+                split=_text_of_field(row, fields.split) or part.split,
+                topic=_text_of_field(row, fields.topic),
+                cluster=_text_of_field(row, fields.cluster),
+                attributes=_attributes_of_row(row, fields.attributes),
+                licence=_text_of_field(row, fields.licence) or part.licence,
+                native=_without_bytes(row.value),
             ),
-            lacks=lacks,
-            missing=missing,
-            split=_text_of_field(row, fields.split) or part.split,
-            topic=_text_of_field(row, fields.topic),
-            cluster=_text_of_field(row, fields.cluster),
-            attributes=_attributes_of_row(row, fields.attributes),
-            licence=_text_of_field(row, fields.licence) or part.licence,
-            native=_without_bytes(row.value),
         )
 
     def _is_answerable(self, row: _Row) -> bool:

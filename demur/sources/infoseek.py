@@ -26,6 +26,7 @@ from demur.corpora.formats import Lookup, csv_rows, first_existing, json_lines
 from demur.sources.native import (
     FoundImage,
     NativeSource,
+    SampleParts,
     first_there,
     named_splits,
     text_of,
@@ -147,19 +148,21 @@ class InfoSeek(NativeSource):
         return self.sample(
             place,
             data_id,
-            row,
-            question=text_of(row, "question"),
-            answers=answers,
-            images=[image],
-            gold=gold,
-            lacks=lacks,
-            split=str(row.get("data_split") or file),
-            topic=kind or {"number": "numerical", "date": "time"}.get(answers.kind, "string"),
-            cluster=entity[0] if entity else str(row["image_id"]),
-            attributes={
-                **({"entity": entity[0], "entity_title": entity[1]} if entity else {}),
-                "image_id": str(row["image_id"]),
-            },
+            SampleParts(
+                native=row,
+                question=text_of(row, "question"),
+                answers=answers,
+                images=[image],
+                gold=gold,
+                lacks=lacks,
+                split=str(row.get("data_split") or file),
+                topic=kind or {"number": "numerical", "date": "time"}.get(answers.kind, "string"),
+                cluster=entity[0] if entity else str(row["image_id"]),
+                attributes={
+                    **({"entity": entity[0], "entity_title": entity[1]} if entity else {}),
+                    "image_id": str(row["image_id"]),
+                },
+            ),
         )
 
     # --- images ---

@@ -19,6 +19,7 @@ from demur.corpora.formats import json_lines
 from demur.sources.native import (
     FoundImage,
     NativeSource,
+    SampleParts,
     fields_as_attributes,
     items,
     named_splits,
@@ -113,21 +114,23 @@ class MMDocRAG(NativeSource):
         return self.sample(
             place,
             id_,
-            row,
-            question=text_of(row, "question"),
-            answers=answer_spec(row["answer_short"]),
-            gold=gold,
-            negatives=others,
-            lacks=lacks,
-            missing=missing,
-            split=id_.rpartition("_")[0],
-            topic=str(row.get("domain") or ""),
-            cluster=text_of(row, "doc_name"),
-            attributes=fields_as_attributes(
-                row,
-                "question_type",
-                evidence_modality="evidence_modality_type",
-                document="doc_name",
+            SampleParts(
+                native=row,
+                question=text_of(row, "question"),
+                answers=answer_spec(row["answer_short"]),
+                gold=gold,
+                negatives=others,
+                lacks=lacks,
+                missing=missing,
+                split=id_.rpartition("_")[0],
+                topic=str(row.get("domain") or ""),
+                cluster=text_of(row, "doc_name"),
+                attributes=fields_as_attributes(
+                    row,
+                    "question_type",
+                    evidence_modality="evidence_modality_type",
+                    document="doc_name",
+                ),
             ),
         )
 

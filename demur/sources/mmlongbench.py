@@ -18,7 +18,7 @@ from demur.core.cells import answer_texts, literal
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import inside, json_rows
-from demur.sources.native import NativeSource, fields_as_attributes, one_of, text_of
+from demur.sources.native import NativeSource, SampleParts, fields_as_attributes, one_of, text_of
 from demur.sources.pdf_pages import Rendered
 
 UNANSWERABLE = "Not answerable"
@@ -156,18 +156,20 @@ class MMLongBenchDoc(NativeSource):
         return self.sample(
             place,
             number,
-            row,
-            question=text_of(row, "question"),
-            answers=answers,
-            answerable=answerable,
-            gold=gold,
-            negatives=negatives,
-            lacks=lacks,
-            split="test",
-            topic=str(row.get("doc_type") or ""),
-            cluster=document,
-            attributes=fields_as_attributes(
-                row, "evidence_pages", "evidence_sources", "answer_format", document="doc_id"
+            SampleParts(
+                native=row,
+                question=text_of(row, "question"),
+                answers=answers,
+                answerable=answerable,
+                gold=gold,
+                negatives=negatives,
+                lacks=lacks,
+                split="test",
+                topic=str(row.get("doc_type") or ""),
+                cluster=document,
+                attributes=fields_as_attributes(
+                    row, "evidence_pages", "evidence_sources", "answer_format", document="doc_id"
+                ),
             ),
         )
 

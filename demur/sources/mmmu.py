@@ -14,7 +14,13 @@ from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order, parquet_rows
-from demur.sources.native import NativeSource, fields_as_attributes, named_splits, text_of
+from demur.sources.native import (
+    NativeSource,
+    SampleParts,
+    fields_as_attributes,
+    named_splits,
+    text_of,
+)
 
 IMAGES = tuple(f"image_{n}" for n in range(1, 8))
 
@@ -74,24 +80,25 @@ class MMMU(NativeSource):
         return self.sample(
             place,
             id_,
-            row,
-            question=text_of(row, "question"),
-            answers=answer_spec(row),
-            images=[
-                self.images.cell(row[column], f"{uri}/{column}")
-                for column in IMAGES
-                if row.get(column)
-            ],
-            split=split,
-            topic=subject,
-            attributes=fields_as_attributes(
-                row,
-                "subfield",
-                "question_type",
-                difficulty="topic_difficulty",
-                image_types="img_type",
+            SampleParts(
+                question=text_of(row, "question"),
+                answers=answer_spec(row),
+                images=[
+                    self.images.cell(row[column], f"{uri}/{column}")
+                    for column in IMAGES
+                    if row.get(column)
+                ],
+                split=split,
+                topic=subject,
+                attributes=fields_as_attributes(
+                    row,
+                    "subfield",
+                    "question_type",
+                    difficulty="topic_difficulty",
+                    image_types="img_type",
+                ),
+                native={key: value for key, value in row.items() if key not in IMAGES},
             ),
-            native={key: value for key, value in row.items() if key not in IMAGES},
         )
 
 

@@ -22,6 +22,7 @@ from demur.corpora.formats import in_numeric_order, parquet_rows
 from demur.sources.native import (
     FoundImage,
     NativeSource,
+    SampleParts,
     fields_as_attributes,
     one_of,
     text_of,
@@ -160,32 +161,33 @@ class MRAGBench(NativeSource):
         return self.sample(
             place,
             id_,
-            row,
-            question=text_of(row, "question"),
-            answers=self._make_answers(row, options),
-            images=[query],
-            gold=gold,
-            negatives=negatives,
-            lacks=lacks,
-            missing=[
-                f"negative picture unreadable: {picture.name}"
-                for picture in nearest
-                if picture.ref is None
-            ],
-            split="test",
-            topic=scenario,
-            cluster=text_of(row, "answer"),
-            attributes={
-                **fields_as_attributes(
-                    row, "aspect", "image_type", "answer_choice", origin="source"
-                ),
-                **{f"option_{letter}": text for letter, text in options.items()},
-            },
-            native={
-                key: value
-                for key, value in row.items()
-                if key not in ("image", "gt_images", "retrieved_images")
-            },
+            SampleParts(
+                question=text_of(row, "question"),
+                answers=self._make_answers(row, options),
+                images=[query],
+                gold=gold,
+                negatives=negatives,
+                lacks=lacks,
+                missing=[
+                    f"negative picture unreadable: {picture.name}"
+                    for picture in nearest
+                    if picture.ref is None
+                ],
+                split="test",
+                topic=scenario,
+                cluster=text_of(row, "answer"),
+                attributes={
+                    **fields_as_attributes(
+                        row, "aspect", "image_type", "answer_choice", origin="source"
+                    ),
+                    **{f"option_{letter}": text for letter, text in options.items()},
+                },
+                native={
+                    key: value
+                    for key, value in row.items()
+                    if key not in ("image", "gt_images", "retrieved_images")
+                },
+            ),
         )
 
     def _make_answers(self, row: dict[str, Any], options: dict[str, str]) -> AnswerSpec:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -126,6 +127,35 @@ def first_there(tries: Iterable[FoundImage], name: str) -> FoundImage:
     )
 
 
+@dataclass(frozen=True)
+class SampleParts:
+    """What an adapter reads of a row, from which `NativeSource.sample` makes a sample."""
+
+    question: str
+    """Blanks around it are removed."""
+    answers: AnswerSpec
+    native: Mapping[str, Any]
+    """The row as read, without bytes."""
+    images: Iterable[FoundImage] = ()
+    """Of the question; a missing or unreadable one makes the sample defective."""
+    gold: Iterable[Evidence] = ()
+    """Repeats are removed, as among the negatives."""
+    negatives: Iterable[Evidence] = ()
+    """The source's own. One that is gold too is dropped and counted in ``notes``."""
+    lacks: Iterable[str] = ()
+    """Other defects: gold that is missing or unreadable."""
+    missing: Iterable[str] = ()
+    """Negatives that are missing or unreadable."""
+    answerable: bool = True
+    split: str = ""
+    topic: str = ""
+    cluster: str = ""
+    """What samples share: an entity, an image."""
+    licence: str = ""
+    """Of the question; "" is that of the source."""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
 class OnceEach(Problems):
     """Problems without repeats, passed on to a target: a file may be read for samples and for documents."""
 
@@ -209,69 +239,58 @@ class NativeSource:
                 self._archives[archive] = {}
         return self._archives[archive]
 
-    def sample(
-        self,
-        place: str,
-        id_: str,
-        row: Mapping[str, Any],
-        *,
-        question: str,
-        answers: AnswerSpec,
-        images: Iterable[FoundImage] = (),
-        gold: Iterable[Evidence] = (),
-        negatives: Iterable[Evidence] = (),
-        lacks: Iterable[str] = (),
-        missing: Iterable[str] = (),
-        attributes: Mapping[str, str] | None = None,
-        **fields: Any,
-    ) -> Sample:
+    def sample(self, place: str, id_: str, parts: SampleParts) -> Sample:
         """A sample of this source; what it lacks goes into its attributes and the problems.
 
         Args:
+            place: of the row.
             id_: of the row; not empty.
-            row: as read; becomes ``native``, unless ``fields`` has it.
-            question: blanks around it are removed.
-            images: of the question; a missing or unreadable one makes the sample defective.
-            gold: repeats are removed, as among the negatives.
-            negatives: the source's own. One that is gold too is dropped and counted in ``notes``.
-            lacks: other defects: gold that is missing or unreadable.
-            missing: negatives that are missing or unreadable.
 
         Raises:
             DataError: the row has no id, or its answer names none of its options.
         """
         if not id_:
             raise DataError("no id", cure="mend the row or leave it out")
-        if unusable := no_option(answers):
+        if unusable := no_option(parts.answers):
             raise DataError(unusable, cure="write an option's label or text")
+        question, answers = parts.question, parts.answers
+        gold, negatives = parts.gold, parts.negatives
         if self.escaped:
             question, answers = decode_entities(question), _readable_answers(answers)
             gold, negatives = (
                 map(with_entities_decoded, gold),
                 map(with_entities_decoded, negatives),
             )
-        pictures, distinct_gold, distinct_negatives = list(images), *self._distinct(gold, negatives)
-        lacking = [
+        pictures, distinct_gold, distinct_negatives = (
+            list(parts.images),
+            *self._distinct(gold, negatives),
+        )
+        lacks = [
             f"query image {image.status}: {image.name}" for image in pictures if image.ref is None
         ]
-        lacking += lacks
-        missing_statements = list(missing)
-        for statement in (*missing_statements, *lacking):
+        lacks += parts.lacks
+        missing = list(parts.missing)
+        for statement in (*missing, *lacks):
             self.problems.add(f"{place} ({id_})", statement)
-        defects = {"missing_negatives": "; ".join(missing_statements), DEFECT: "; ".join(lacking)}
+        defects = {"missing_negatives": "; ".join(missing), DEFECT: "; ".join(lacks)}
         return Sample(
-            **{"native": dict(row), "licence": self.licence, **fields},
             id=id_,
             source=self.name,
             question=question.strip(),
             answers=answers,
+            answerable=parts.answerable,
             images=tuple(image.ref for image in pictures if image.ref),
             gold=tuple(distinct_gold),
             negatives=tuple(distinct_negatives),
+            split=parts.split,
+            topic=parts.topic,
+            cluster=parts.cluster,
+            licence=parts.licence or self.licence,
             attributes={
-                **(attributes or {}),
+                **parts.attributes,
                 **{name: text for name, text in defects.items() if text},
             },
+            native=dict(parts.native),
             source_ref=place,
         )
 

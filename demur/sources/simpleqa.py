@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from demur.core.cells import listed, literal
 from demur.core.records import AnswerSpec, Sample
 from demur.corpora.formats import csv_rows
-from demur.sources.native import NativeSource, fields_as_attributes, text_of
+from demur.sources.native import NativeSource, SampleParts, fields_as_attributes, text_of
 
 
 class SimpleQA(NativeSource):
@@ -37,13 +37,15 @@ class SimpleQA(NativeSource):
         return self.sample(
             place,
             number,
-            row,
-            question=text_of(row, "problem"),
-            answers=AnswerSpec(accepted=((text_of(row, "answer").strip(),),), rule="simpleqa"),
-            split="test",
-            topic=str(fields.get("topic") or ""),
-            attributes={
-                **fields_as_attributes(fields, "answer_type"),
-                "urls": " ".join(map(str, listed(fields.get("urls")))),
-            },
+            SampleParts(
+                native=row,
+                question=text_of(row, "problem"),
+                answers=AnswerSpec(accepted=((text_of(row, "answer").strip(),),), rule="simpleqa"),
+                split="test",
+                topic=str(fields.get("topic") or ""),
+                attributes={
+                    **fields_as_attributes(fields, "answer_type"),
+                    "urls": " ".join(map(str, listed(fields.get("urls")))),
+                },
+            ),
         )

@@ -23,6 +23,7 @@ from demur.corpora.formats import Lookup, first_existing, json_lines
 from demur.sources.native import (
     FoundImage,
     NativeSource,
+    SampleParts,
     fields_as_attributes,
     named_splits,
     text_of,
@@ -141,15 +142,19 @@ class ViQuAE(NativeSource):
         return self.sample(
             place,
             id_,
-            row,
-            question=text_of(row, "input"),
-            answers=answers,
-            images=[image],
-            gold=gold,
-            lacks=[] if gold else [f"gold article missing: {', '.join(titles) or 'no provenance'}"],
-            split=split,
-            cluster=str(row.get("wikidata_id") or ""),
-            attributes=fields_as_attributes(row, "kilt_id", "wikidata_id"),
+            SampleParts(
+                native=row,
+                question=text_of(row, "input"),
+                answers=answers,
+                images=[image],
+                gold=gold,
+                lacks=[]
+                if gold
+                else [f"gold article missing: {', '.join(titles) or 'no provenance'}"],
+                split=split,
+                cluster=str(row.get("wikidata_id") or ""),
+                attributes=fields_as_attributes(row, "kilt_id", "wikidata_id"),
+            ),
         )
 
     # --- images ---

@@ -21,6 +21,7 @@ from demur.corpora.formats import LineIndex, Seen, first_existing, json_items
 from demur.sources.native import (
     FoundImage,
     NativeSource,
+    SampleParts,
     items,
     named_splits,
     remove_quotes,
@@ -118,23 +119,25 @@ class WebQA(NativeSource):
         return self.sample(
             place,
             guid,
-            row,
-            question=question,
-            answers=answers,
-            gold=gold,
-            negatives=others,
-            lacks=lacks,
-            missing=missing if with_pictures else (),
-            split=str(row["split"]),
-            topic=category,
-            attributes={
-                **({"subject": str(row["topic"])} if row.get("topic") else {}),
-                **(
-                    {"missing_negatives": "; ".join(missing)}
-                    if missing and not with_pictures
-                    else {}
-                ),
-            },
+            SampleParts(
+                native=row,
+                question=question,
+                answers=answers,
+                gold=gold,
+                negatives=others,
+                lacks=lacks,
+                missing=missing if with_pictures else (),
+                split=str(row["split"]),
+                topic=category,
+                attributes={
+                    **({"subject": str(row["topic"])} if row.get("topic") else {}),
+                    **(
+                        {"missing_negatives": "; ".join(missing)}
+                        if missing and not with_pictures
+                        else {}
+                    ),
+                },
+            ),
         )
 
     def _read_facts(self, row: dict[str, Any]) -> Iterator[tuple[Document | None, str]]:
