@@ -19,8 +19,8 @@ from demur.values import Comparison, Evaluation, Evaluations, Index, StrPath
 if TYPE_CHECKING:
     from demur.core.progress import Progress
     from demur.core.records import Verdict
+    from demur.curation.build.recipe import BuildRecipe
     from demur.curation.from_docs.make import DocsRelease
-    from demur.curation.recipe import BuildRecipe
     from demur.evaluation.asks import Written
     from demur.evaluation.export import Exported
     from demur.evaluation.options import RunOptions
@@ -57,12 +57,12 @@ def open_release(
         UsageError: ``skip_bad`` for what is no source.
         StorageError: the release cannot be read or downloaded.
     """
-    from demur.curation.sources import source_named
     from demur.release import Release
+    from demur.sources import source_named
 
     text = str(path)
     if source := source_named(text):
-        from demur.curation.from_source import release_of
+        from demur.release.from_source import release_of
 
         with trusting(code=trust_code, hosts=trust_hosts):
             return release_of(source, Path(out), skip_bad=skip_bad)
@@ -384,7 +384,7 @@ def build_index(
         fresh: replace an index of other documents or encoders that is in ``out``.
         progress: show progress on standard error.
     """
-    from demur.curation.indexes import build_from
+    from demur.retrieval.indexes import build_from
 
     corpus_names = [
         str(corpus) for corpus in ([corpora] if isinstance(corpora, str | Path) else corpora)
@@ -444,7 +444,7 @@ def build_release(
     """Build a release from sources by a recipe: gates, mining, checks, freeze; continues an interrupted build.
 
     Args:
-        recipe: a YAML file, or a `demur.curation.recipe.BuildRecipe`.
+        recipe: a YAML file, or a `demur.curation.build.recipe.BuildRecipe`.
         out: build folder; the release is ``out/release``.
         skip_bad: leave out bad records, and count them.
         budget: dollars; stops before exceeding them, and the same call continues.
@@ -457,8 +457,8 @@ def build_release(
         BadInput: problems of the sources; names all of them.
         UsageError: the recipe names unknown parts, or no sample remains.
     """
-    from demur.curation.build import curate
-    from demur.curation.recipe import BuildRecipe, load_recipe
+    from demur.curation.build.curate import curate
+    from demur.curation.build.recipe import BuildRecipe, load_recipe
 
     build_recipe = recipe if isinstance(recipe, BuildRecipe) else load_recipe(Path(recipe))
     base = Path() if isinstance(recipe, BuildRecipe) else Path(recipe).parent

@@ -297,7 +297,7 @@ class Index:
     def __init__(
         self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None
     ) -> None:
-        from demur.curation.indexes import open_searcher
+        from demur.retrieval.indexes import open_searcher
 
         self.folder = Path(folder)
         self._searcher = open_searcher(self.folder, encoder, text_encoder)
@@ -328,7 +328,7 @@ class Index:
             mode: as in ``demur index search --help``; None chooses by the kind of query.
             pages: pages for ``FIRST/...`` modes.
         """
-        from demur.curation.indexes import search
+        from demur.retrieval.indexes import search
 
         picture = Path(image) if isinstance(image, str) else image
         mode_chosen, hits_and_documents = search(

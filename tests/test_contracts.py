@@ -50,8 +50,8 @@ def generic(folder):
 
 
 def pool(folder):
-    from demur.curation.pool import build
-    from demur.curation.sources import open_source
+    from demur.pools.write import build
+    from demur.sources import open_source
 
     build(
         [open_source("webqa", mini.webqa(folder / "from"), Problems())],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from demur.core.errors import DataError
 from demur.core.store import Problems
 from demur.corpora import beir, evqa, kilt, read_corpus, wiki6m
-from demur.curation.sources import open_source
+from demur.sources import open_source
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -25,11 +25,11 @@ from demur.core.errors import BadInput, StorageError, TransientError, UsageError
 from demur.core.progress import Progress
 from demur.core.store import JsonlLog, locked, storage_errors
 from demur.core.untrusted import trusting
-from demur.curation.build import curate
-from demur.curation.convergence import measure_convergence
+from demur.curation.build.convergence import measure_convergence
+from demur.curation.build.curate import curate
+from demur.curation.build.rebuild import carry_over, enlarge
+from demur.curation.build.recipe import parse_recipe
 from demur.curation.gates.runner import read_journal
-from demur.curation.rebuild import carry_over, enlarge
-from demur.curation.recipe import parse_recipe
 
 
 @pytest.fixture(scope="module")
@@ -225,8 +225,8 @@ def test_gates_that_only_fail_are_named_where_no_sample_is_left(source, built, t
 
 
 def test_plans_of_convergence_and_rebuild_write_nothing(built, source, tmp_path):
-    from demur.curation.estimate import estimate_convergence
-    from demur.curation.rebuild import estimate_rebuild
+    from demur.curation.build.estimate import estimate_convergence
+    from demur.curation.build.rebuild import estimate_rebuild
 
     old = tmp_path / "old"
     shutil.copytree(built[1], old, symlinks=True)

@@ -13,8 +13,8 @@ import yaml
 from demur.cli import main
 from demur.core.errors import TransientError, UsageError
 from demur.core.store import read_json
-from demur.curation.build import curate
-from demur.curation.explain import explain
+from demur.curation.build.curate import curate
+from demur.curation.build.explain import explain
 from demur.release import Release
 
 

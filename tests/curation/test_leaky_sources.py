@@ -17,7 +17,7 @@ from PIL import Image
 from demur.cli import main
 from demur.core.errors import BadInput
 from demur.core.store import Problems, read_jsonl
-from demur.curation.build import curate
+from demur.curation.build.curate import curate
 
 KNOWS_NOTHING = [world.simulated("weak", strength=0.0)]
 

@@ -12,8 +12,8 @@ import yaml
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.store import read_json
-from demur.curation.build import curate
-from demur.curation.estimate import estimate_build
+from demur.curation.build.curate import curate
+from demur.curation.build.estimate import estimate_build
 
 ABOUT_IMAGES = world.N // 2
 
@@ -173,7 +173,7 @@ def test_the_stages_are_numbered_as_the_paper_does(mixed, capsys):
 @pytest.mark.parametrize("system", ["python:examples.my_rag:answer", "reader", "prior"])
 def test_options_that_a_gate_would_pass_over_are_refused(system, tmp_path):
     """``temperatur: 0`` beside a function looks as if it did something."""
-    from demur.curation.build import curate
+    from demur.curation.build.curate import curate
 
     gates = [{"system": system, "name": "g", "options": {"temperatur": 0}}]
     with pytest.raises(UsageError, match="temperatur") as told:

@@ -10,8 +10,8 @@ import pytest
 from topic_namers import SEEN
 
 from demur.core.errors import UsageError
-from demur.curation.build import curate
-from demur.curation.topics import TopicName, read_name, rename_topics, representatives
+from demur.curation.build.curate import curate
+from demur.curation.build.topics import TopicName, read_name, rename_topics, representatives
 
 
 @pytest.fixture(scope="module")

@@ -23,12 +23,12 @@ from demur.core.records import ImageRef
 from demur.core.store import Problems, parsed_yaml, read_jsonl, read_text
 from demur.core.uris import read_uri
 from demur.corpora.formats import archives, json_lines, parquet_rows, unpack
-from demur.curation.recipe import load_recipe
-from demur.curation.sources.cards import read_pins
-from demur.curation.sources.field_map import read_map
+from demur.curation.build.recipe import load_recipe
 from demur.judge.measures.table import read_table
 from demur.models.prices import Prices
 from demur.reports.browse import thumbnail
+from demur.sources.cards import read_pins
+from demur.sources.field_map import read_map
 
 LEVELS = 12
 YAML_BOMBS = {

@@ -24,7 +24,7 @@ from demur.core.images import image_ref
 from demur.core.records import Evidence, GateVerdict, Role
 from demur.core.store import Problems, digest, read_json, read_records, write_json
 from demur.corpora.near_duplicates import image_hash
-from demur.curation.build import curate
+from demur.curation.build.curate import curate
 from demur.release import FunnelStep, Release, documents_of, freeze
 from demur.release.card import escape_markdown, render_card
 from demur.release.diff import difference

@@ -20,7 +20,7 @@ from demur.api import open_release
 from demur.cli import main
 from demur.core.errors import DemurError, ReleaseError, StorageError, UsageError
 from demur.core.store import digest, file_digest, read_json, write_json
-from demur.curation.build import curate
+from demur.curation.build.curate import curate
 from demur.release import FunnelStep, Release, freeze, verify
 from demur.release.push import hub_state, open_hub, push, send
 

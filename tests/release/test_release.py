@@ -14,7 +14,7 @@ from curation_world import seal, wrong
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.records import Evidence, Role
 from demur.core.store import read_json, write_json
-from demur.curation.build import curate
+from demur.curation.build.curate import curate
 from demur.release import FunnelStep, Release, count_all, documents_of, freeze
 from demur.release.card import render_card, render_citation
 from demur.release.croissant import croissant_metadata

@@ -21,6 +21,7 @@ from demur.curation.mining import queries
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
+from demur.curation.mining.queries import Mining
 from demur.indexing.exact import exact_top
 from demur.indexing.indexes import Dense
 from demur.retrieval.modes import SIMPLE_MODES, Query
@@ -218,12 +219,14 @@ def test_a_question_without_a_vector_is_one_samples_matter(here, kind):
     ]
     plan = MiningOptions(text=2, visual=2, modes=("image->title", "image->image", "text->text"))
     tune_probes(samples, searcher, here, [plan])
-    chosen = choose_modes(samples, searcher, here, plan)
+    chosen = choose_modes(samples, Mining(searcher, here, plan))
     counted = {
         (m.n, choice.lacking) for choice in chosen.choices for _, row in choice.table for m in row
     }
     assert counted == {(3, 0), (3, 4)}  # of 4 images; of 8 texts, the gold of four being pictures
-    found = {s.id: mined for s, mined in mine_samples(samples, searcher, here, plan, chosen)}
+    found = {
+        s.id: mined for s, mined in mine_samples(samples, Mining(searcher, here, plan), chosen)
+    }
     told = {
         id: [(d.reason, d.detail) for d in mined.drops if not d.evidence]
         for id, mined in found.items()
@@ -257,7 +260,9 @@ def test_an_image_that_the_encoder_refuses_is_one_samples_matter(here):
     found = {
         s.id: m
         for s, m in mine_samples(
-            samples, searcher, here, plan, choose_modes(samples, searcher, here, plan)
+            samples,
+            Mining(searcher, here, plan),
+            choose_modes(samples, Mining(searcher, here, plan)),
         )
     }
     told = {
@@ -370,7 +375,7 @@ def test_recall_by_looks_does_not_depend_on_how_many_pages_are_opened(here):
     tables = []
     for pages in (1, 5, 25):
         plan = MiningOptions(pages=pages, modes=("image->image",))
-        (choice,) = choose_modes(samples, searcher, here, plan).choices
+        (choice,) = choose_modes(samples, Mining(searcher, here, plan)).choices
         (row,) = (measures for _, measures in choice.table)
         tables.append({m.name: m.value for m in row if m.name != "recall@25"})
         assert choice.own_images_indexed == 29  # all but the broken one lie in the index

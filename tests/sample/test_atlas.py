@@ -16,9 +16,9 @@ from demur.core.errors import BadInput, UsageError
 from demur.core.records import Modality, Role
 from demur.core.store import Problems
 from demur.core.uris import read_image
-from demur.curation.sources import DEFECT
-from demur.curation.sources.atlas import Atlas
 from demur.sample import atlas
+from demur.sources import DEFECT
+from demur.sources.atlas import Atlas
 from tools.atlas.checks import NOTICES, check, holds
 from tools.atlas.entities import norm
 from tools.atlas.factbook import fit, plain, without_notes

@@ -15,11 +15,12 @@ from demur.core.errors import BadInput, UsageError
 from demur.core.records import Sample
 from demur.core.store import PROBLEMS_KEPT, Problems, digest
 from demur.core.uris import read_image
-from demur.curation.pool import Pool, build
-from demur.curation.recipe import SourceSpec
-from demur.curation.sample_pool import sample_sources
-from demur.curation.sources import open_source
-from demur.curation.sources.check import check
+from demur.curation.build.recipe import SourceSpec
+from demur.curation.build.sample_pool import sample_sources
+from demur.pools.read import Pool
+from demur.pools.write import build
+from demur.sources import open_source
+from demur.sources.check import check
 
 SIX = ("webqa", "mrag", "infoseek", "evqa", "viquae", "mmdocrag")
 
@@ -328,8 +329,8 @@ def test_what_a_killed_pool_left_is_gone_after_the_next(tmp_path):
     """Left half-written by kill -9, under whatever process id."""
     towns = folder(tmp_path / "towns")
     code = (
-        "import os, signal, sys; from pathlib import Path; from demur.curation.pool import build\n"
-        "from demur.curation.sources import open_source\n"
+        "import os, signal, sys; from pathlib import Path; from demur.pools.write import build\n"
+        "from demur.sources import open_source\n"
         "source = open_source('generic', Path(sys.argv[1])); whole = source.samples\n"
         "def some():\n    for i, one in enumerate(whole()):\n        yield one\n"
         "        if i == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -343,7 +344,7 @@ def test_what_a_killed_pool_left_is_gone_after_the_next(tmp_path):
 
 def test_a_mean_of_nothing_is_none():
     from demur.cli.pool import _mean
-    from demur.curation.pool.counts import rounded_mean
+    from demur.pools.counts import rounded_mean
 
     assert (rounded_mean(0, 0), rounded_mean(0, 2), rounded_mean(5, 2)) == (None, 0.0, 2.5)
     assert (_mean(rounded_mean(0, 0)), _mean(rounded_mean(0, 2))) == ("-", "0.0")

@@ -15,9 +15,9 @@ from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.plugins import find, names
 from demur.core.store import Problems
-from demur.curation.sources import open_source, source_named
-from demur.curation.sources.cards import Pin, card_of, find_mismatches, rows_in
-from demur.curation.sources.check import check
+from demur.sources import open_source, source_named
+from demur.sources.cards import Pin, card_of, find_mismatches, rows_in
+from demur.sources.check import check
 
 
 def checked(name, folder, pins=(), limit=None, **options):
@@ -185,7 +185,7 @@ def test_check_finds_questions_asked_twice_and_gold_outside_the_base(tmp_path):
 def test_check_asks_what_a_build_asks(tmp_path):
     """What a build refuses is a finding, with the same words, whichever sample it is."""
     from demur.core.errors import BadInput
-    from demur.curation.pool import build
+    from demur.pools.write import build
 
     folder = tmp_path / "data"
     mini.put(folder / "demur-map.yaml", MAPPED)

@@ -16,9 +16,9 @@ from demur.core.errors import UsageError
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.corpora import NOT_DOWNLOADED
-from demur.curation.sources import DEFECT, open_source
-from demur.curation.sources.atlas import Atlas
 from demur.sample import atlas
+from demur.sources import DEFECT, open_source
+from demur.sources.atlas import Atlas
 
 
 @pytest.mark.reference
@@ -290,7 +290,7 @@ def test_a_wrong_map_is_told_in_words_of_the_map(tmp_path, text, why):
 
 def test_every_example_of_a_map_works(tmp_path):
     """The lines that errors advise are read without a complaint."""
-    from demur.curation.sources.field_map import _EXAMPLES, FieldMap
+    from demur.sources.field_map import _EXAMPLES, FieldMap
 
     whole = {"name": "x", "samples": {"files": ["a"], "fields": {}}, "documents": []}
     for key, line in _EXAMPLES.items():
@@ -415,7 +415,7 @@ def test_a_wrong_map_is_told_in_place_of_what_it_spoils_and_by_a_limited_reading
 
 
 def test_a_field_that_only_late_rows_have_is_no_finding(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("demur.curation.sources.generic.LOOKED_AT", 2)
+    monkeypatch.setattr("demur.sources.generic.LOOKED_AT", 2)
     wrongly_mapped(tmp_path, {"gold": "gold_text", "topic": "kind"})
     rows = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
     rows[-1]["kind"] = "late"
@@ -427,7 +427,7 @@ def test_a_field_that_only_late_rows_have_is_no_finding(tmp_path, capsys, monkey
 
 def test_a_build_refuses_a_wrong_map_too(tmp_path):
     from demur.core.errors import BadInput
-    from demur.curation.pool import build
+    from demur.pools.write import build
 
     wrongly_mapped(tmp_path / "data", {"gold": "gold_text", "topic": "kind"})
     with pytest.raises(BadInput, match=r"samples\.fields\.topic: kind: none of the 4 rows"):

@@ -12,8 +12,8 @@ from demur.core.records import Modality
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.corpora.lineage import document_of, page_of
-from demur.curation.sources import DEFECT, open_source
-from demur.curation.sources.native import remove_quotes
+from demur.sources import DEFECT, open_source
+from demur.sources.native import remove_quotes
 
 
 def read(name, folder, **options):

@@ -17,8 +17,8 @@ import yaml
 
 from demur.cli import main
 from demur.core.errors import UsageError
-from demur.curation.presets import PRESETS
-from demur.curation.recipe import load_recipe, parse_recipe
+from demur.curation.build.presets import PRESETS
+from demur.curation.build.recipe import load_recipe, parse_recipe
 from demur.indexing.chunk import open_chunker
 from demur.release import Release
 from demur.scenarios.contexts import distractors
