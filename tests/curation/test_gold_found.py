@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from errors import raises
 from stub_encoder import StubEncoder
 
 from demur.core.errors import UsageError
@@ -227,5 +228,5 @@ def test_every_document_of_a_release_has_a_licence_counted_once(world):
 
 def test_a_pool_of_an_older_demur_is_refused(world, tmp_path):
     (tmp_path / "pool.json").write_text('{"demur": "0.1.0", "counts": {}}')
-    with pytest.raises(UsageError, match="does not name its document and page"):
+    with raises(UsageError, item=tmp_path):
         Pool(tmp_path)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import curation_world as world
 import pytest
+from errors import places, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -248,11 +249,7 @@ def test_bad_records_are_told_together_or_counted_without_reading_again(tmp_path
     source = SourceSpec(name=f"{__name__}:Given", options={"n": "8", "twice": "yes"})
     with pytest.raises(BadInput) as raised:
         sample_sources([source], tmp_path, seed=0)
-    assert sorted(raised.value.problems) == [
-        " (s0): two samples have this id",
-        " (s7): it holds half a character (a lone surrogate) - mend the row",
-        "document d0: two documents have this id",
-    ]
+    assert sorted(places(raised.value.problems)) == [" (s0)", " (s7)", "document d0"]
     found = sample_sources([source], tmp_path, seed=0, skip_bad=True)
     assert (
         found.skipped,
@@ -264,12 +261,12 @@ def test_bad_records_are_told_together_or_counted_without_reading_again(tmp_path
 
 def test_what_cannot_be_drawn_from_is_refused(towns, tmp_path):
     other = world.folder(tmp_path / "other")
-    with pytest.raises(UsageError, match="two sources have the same name"):
+    with raises(UsageError, "towns"):
         sample_sources([spec(towns), spec(other)], tmp_path / "pool", seed=0)
     with pytest.raises(UsageError, match="needs a folder"):
         sample_sources([SourceSpec(name="generic")], tmp_path / "pool", seed=0)
     (towns / "questions.jsonl").write_text("")
-    with pytest.raises(DataError, match="the sources hold no samples"):
+    with raises(DataError):
         sample_sources([spec(towns)], tmp_path / "pool", seed=0)
     assert not [
         p

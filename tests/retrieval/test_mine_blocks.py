@@ -94,7 +94,9 @@ def built(kind):
 def test_a_folder_of_samples_is_not_replaced_by_what_is_mined_for_them(here, capsys):
     folder, before = built("flat"), Path("samples.jsonl").read_bytes()
     assert main(["mine", ".", "--index", folder, *ENCODER, "--out", str(here)]) == 2
-    assert "the samples are read from this folder" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert str(here) in error
+    assert "--out" in error
     assert Path("samples.jsonl").read_bytes() == before
 
 
@@ -332,7 +334,7 @@ def test_a_number_given_wins(here, capsys, monkeypatch):
     monkeypatch.undo()
     monkeypatch.chdir(here)
     assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--probes", "2"]) == 0
-    assert f"IVF passages: 2 of {lists['passages']} lists, as asked" in capsys.readouterr().out
+    assert f"IVF passages: 2 of {lists['passages']} lists" in capsys.readouterr().out
 
 
 @pytest.mark.heavy
@@ -346,7 +348,7 @@ def test_a_flat_index_is_never_tuned(here, capsys, monkeypatch):
         tune_probes(iter(lambda: 1 / 0, 1), searcher, here, [MiningOptions()]) == []
     )  # samples are not even read
     assert main(["mine", ".", "--index", folder, *ENCODER, "--out", "mined", "--probes", "2"]) == 2
-    assert "without inverted lists" in capsys.readouterr().err
+    assert "--probes" in capsys.readouterr().err
 
 
 def test_the_most_neighbours_that_any_plan_wants_count(here):
@@ -401,8 +403,8 @@ def test_images_that_are_gone_are_told_before_anything_is_asked(
     capsys.readouterr()
     assert main([*words, "--visual", "3"]) == 0
     caught = capsys.readouterr()
-    assert "4 of 7 sampled images cannot be read: " in caught.err
-    assert "the image changed (3), " in caught.err
+    assert "4 of 7 sampled images" in caught.err
+    assert "(3), " in caught.err
     summary = json.loads(caught.out[caught.out.index("{") :])
     assert summary["left_out"]["unreadable"] > 0
     for path in images[:60]:
@@ -410,7 +412,7 @@ def test_images_that_are_gone_are_told_before_anything_is_asked(
     monkeypatch.setattr(StubEncoder, "texts", None)  # nothing is asked
     assert main([*words, "--visual", "3"]) == 2
     error = capsys.readouterr().err
-    assert "none of 120 sampled images of the index can be read" in error
+    assert "120 sampled images" in error
     assert "--visual 0" in error
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path / "here")

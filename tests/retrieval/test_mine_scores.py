@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from errors import raises
 from stub_encoder import StubEncoder
 
 from demur.cli import main
@@ -108,7 +109,7 @@ def test_limits_without_vectors_of_passages_are_refused_before_anything_is_asked
         lambda: choose_modes(unread(), Mining(searcher, pool.root, plan)),
         lambda: next(mine_samples(unread(), Mining(searcher, pool.root, plan), None)),
     ):
-        with pytest.raises(UsageError, match="the index has no vectors of passages"):
+        with raises(UsageError, "vectors of passages"):
             ask()
     free = MiningOptions(modes=("lexical",))
     questions = [s for s in pool.samples if not s.images]
