@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import random
@@ -665,23 +664,19 @@ def test_people_check_a_blind_sample_of_both_sides(tmp_path, monkeypatch, capsys
     out = demur_suites.suite("mm_aqa").build(
         tmp_path / "s", ocr="no", rewriter=f"python:{MODELS}:rewriter", panel=panel, meaning="words"
     )
-    folder = str(tmp_path / "people")
-    argv = ["suite", "export", "mm_aqa", str(out), "--out", folder]
+    folder = tmp_path / "people"
+    argv = ["suite", "export", "mm_aqa", str(out), "--out", str(folder)]
     assert main(argv) == 0
-    _, drawn = read_task(Path(folder))
-    kinds = Counter(i.about["kind"] for i in drawn)
-    assert kinds["rejected twin"] > 0
+    _, drawn = read_task(folder)
     assert not any(i.hidden for i in drawn)  # blind
-    for name in ("ann", "bob", "cy"):
-        put_labels(
-            Path(folder),
-            name,
-            {i.id: ("answerable" if name == "cy" else "unanswerable", "") for i in drawn},
-        )
-    assert main(argv) == 0
-    rows = list(csv.DictReader((tmp_path / "people/mm-aqa-people.csv").read_text().splitlines()))
-    assert sum(int(r["labelled"]) for r in rows) == len(drawn)
-    assert {float(r["unanswerable (%)"]) for r in rows} == {1.0}  # two of three say so
+    decided = [json.loads(line) for line in (folder / "decided.jsonl").read_text().splitlines()]
+    assert Counter(row["label"] for row in decided)["answerable"] > 2  # what the panel rejected
+    put_labels(folder, "ann", {i.id: ("unanswerable", "") for i in drawn})
+    assert main(argv) == 0  # the same again: labels stay
+    capsys.readouterr()
+    assert main(["agree", str(folder), str(folder / "decided.jsonl"), "--json"]) == 0
+    (confusion,) = json.loads(capsys.readouterr().out)["confusion"]
+    assert sum(map(sum, confusion["table"])) == len(drawn)
 
 
 def test_a_sample_for_people_holds_categories_in_proportion():

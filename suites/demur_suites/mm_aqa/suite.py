@@ -13,7 +13,7 @@ from demur.reports.svg import standalone
 from demur.scenarios.conditions import Condition
 from demur_suites.base import Loaded, Option, Outputs, Suite
 from demur_suites.mm_aqa import figures, tables
-from demur_suites.mm_aqa.audit import COLUMNS, audit
+from demur_suites.mm_aqa.audit import PUBLISHED
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
 from demur_suites.mm_aqa.items import Item, read
 from demur_suites.mm_aqa.people import sample
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
 
 UNANSWERABLE = "mm_aqa:unanswerable"
 """The rule of an answer spec whose question has lost its answer."""
@@ -136,7 +135,7 @@ class MMAQA(Suite[Item, Score]):
     export_options = (
         Option("people", "twins of each subset in a blind sample for people", 200, least=1),
     )
-    audit_columns = COLUMNS
+    published_tables = PUBLISHED
     prompt_files = FILES
 
     def __init__(self, conditions: str = "") -> None:
@@ -246,7 +245,3 @@ class MMAQA(Suite[Item, Score]):
     ) -> Path:
         """A blind sample for people to label, and a table of their labels; see `demur_suites.mm_aqa.people`."""
         return sample(loaded.items, loaded.root, out, seed=seed, **options)
-
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """See `demur_suites.mm_aqa.audit`."""
-        return audit(rows)
