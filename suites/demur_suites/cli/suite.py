@@ -129,6 +129,10 @@ def _form(parser: argparse.ArgumentParser) -> None:
 
 def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
     for option in options:
+        if option.default is False:
+            flag = f"--{option.name.replace('_', '-')}"
+            parser.add_argument(flag, action="store_true", help=option.help)
+            continue
         parser.add_argument(
             f"--{option.name.replace('_', '-')}",
             type=type(option.default),

@@ -6,15 +6,15 @@ Source: "MM-AQA", appendix F.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from demur.core.records import AnswerSpec, ImageRef
-from demur.core.store import Problems, read_jsonl, seed_of
+from demur.core.records import AnswerSpec
+from demur.core.store import seed_of
 from demur.judge.annotation.task import Label, Task
 from demur_suites.labelling import Question, file_questions
 from demur_suites.mm_aqa.conditions import text
+from demur_suites.mm_aqa.decisions import Decision
 from demur_suites.mm_aqa.items import NAMES, Item, category_of
 
 LABELS = ("unanswerable", "answerable")
@@ -32,28 +32,35 @@ def _task(*balance: str) -> Task:
     )
 
 
-def queue(out: Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def queue(out: Path, decisions: Sequence[Decision]) -> dict[str, str]:
     """File twins in a set's ``queue/``; pair -> label that most people gave it, where one has."""
     questions = []
-    for row in rows:
+    for d in decisions:
         votes = tuple(
-            (f"model {n}", f"{v['says']} ({v['confidence']}): {v['justification']}")
-            for n, v in enumerate(row["attempts"][-1]["panel"], start=1)
+            (f"model {n}", f"{v.says} ({v.confidence}): {v.justification}")
+            for n, v in enumerate(d.attempts[-1].panel, start=1)
         )
-        shown = with_choices(row["question"], AnswerSpec.model_validate(row["answers"]))
-        refs = [ImageRef.model_validate(r) for r in row["images"]]
-        about = {"category": category_of(row["transform"])}
-        questions.append(Question(row["pair"], (("question", shown),), refs, votes, about))
-    return file_questions(out / "queue", out, _task("category"), questions) if rows else {}
+        shown = (("question", with_choices(d.question, d.answers)),)
+        about = {"category": category_of(d.transform)}
+        questions.append(Question(d.pair, shown, d.images, votes, about))
+    return file_questions(out / "queue", out, _task("category"), questions) if decisions else {}
 
 
-def sample(items: Sequence[Item], root: Path, out: Path, *, people: int, seed: int) -> Path:
+def sample(
+    items: Sequence[Item],
+    decisions: Sequence[Decision],
+    root: Path,
+    out: Path,
+    people: int,
+    seed: int,
+) -> Path:
     """File a blind sample: twins of each subset in proportion to their categories, and as many answerable questions.
 
     Beside them stand the twins that both of the panel called answerable.
 
     Args:
         items: of the set.
+        decisions: of its build, as far as it is known.
         root: its folder.
         out: of the labelling task.
         people: twins of each subset.
@@ -69,22 +76,19 @@ def sample(items: Sequence[Item], root: Path, out: Path, *, people: int, seed: i
             about = {"subset": subset, "category": category_of(i.transform)}
             shown = (("question", with_choices(i.question, i.answers)),)
             questions.append(Question(i.id, shown, i.images, (), about, LABELS[i.answerable]))
-    questions += _rejected(root)
+    questions += _rejected(decisions)
     file_questions(out, root, _task("subset", "category"), questions)
     return out
 
 
-def _rejected(root: Path) -> Iterator[Question]:
+def _rejected(decisions: Sequence[Decision]) -> Iterator[Question]:
     """Twins that both of the panel called answerable."""
-    path = root / "decisions.jsonl"
-    for _, row in read_jsonl(path, Problems()) if path.is_file() else ():
-        answers = AnswerSpec.model_validate(row["answers"])
-        for n, t in enumerate(row["attempts"]):
-            if t.get("consensus") == "rejected":
-                shown = (("question", with_choices(t["question"], answers)),)
-                refs = [ImageRef.model_validate(r) for r in t["images"]]
-                about = {"subset": row["subset"], "category": category_of(t["transform"])}
-                yield Question(f"{row['pair']}#{n}", shown, refs, (), about, "answerable")
+    for d in decisions:
+        for n, t in enumerate(d.attempts):
+            if t.consensus == "rejected":
+                shown = (("question", with_choices(t.question, d.answers)),)
+                about = {"subset": d.subset, "category": category_of(t.transform)}
+                yield Question(f"{d.pair}#{n}", shown, t.images, (), about, "answerable")
 
 
 def _place(seed: int, id: str) -> int:

@@ -15,6 +15,7 @@ from demur_suites.base import Loaded, Option, Outputs, Suite
 from demur_suites.mm_aqa import figures, tables
 from demur_suites.mm_aqa.audit import PUBLISHED
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
+from demur_suites.mm_aqa.decisions import read_decisions
 from demur_suites.mm_aqa.items import Item, read
 from demur_suites.mm_aqa.people import sample
 from demur_suites.mm_aqa.replies import read_reply
@@ -116,12 +117,7 @@ class MMAQA(Suite[Item, Score]):
             "no",
             ("no", "yes"),
         ),
-        Option(
-            "plan",
-            "yes: make no calls, write plan.json with their estimated cost",
-            "no",
-            ("no", "yes"),
-        ),
+        Option("plan", "make no calls, write plan.json with their estimated cost", False),
         Option(
             "concurrency",
             "pairs made at once, and calls in flight at each model",
@@ -231,9 +227,9 @@ class MMAQA(Suite[Item, Score]):
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """A set from the sample corpus, a source's folder or a release; see `demur_suites.mm_aqa.build`."""
-        from demur_suites.mm_aqa.build import build
+        from demur_suites.mm_aqa.build import Options, build
 
-        return build(out, seed=seed, **options)
+        return build(out, seed, Options(**options))
 
     def write_export(
         self,
@@ -244,4 +240,5 @@ class MMAQA(Suite[Item, Score]):
         options: Mapping[str, Any],
     ) -> Path:
         """A blind sample for people to label, and a table of their labels; see `demur_suites.mm_aqa.people`."""
-        return sample(loaded.items, loaded.root, out, seed=seed, **options)
+        decisions = [*read_decisions(loaded.root).values()]
+        return sample(loaded.items, decisions, loaded.root, out, options["people"], seed)
