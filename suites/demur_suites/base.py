@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
+    from demur_suites.published import PublishedTables
 
 I = TypeVar("I")  # noqa: E741 - an item of a suite
 S = TypeVar("S")
@@ -70,7 +70,7 @@ class Option(NamedTuple):
     Attributes:
         name: of the keyword; the flag has dashes for underscores.
         help: one line.
-        default: its type is the option's type (str, int, float).
+        default: its type is the option's type (str, int, float; False: a flag).
         choices: allowed values; any when empty.
         least: lower bound of a number.
         most: upper bound of a number.
@@ -90,6 +90,10 @@ class Option(NamedTuple):
                 f"{self.name}={value!r}", cure=f"give one of {', '.join(self.choices)}"
             )
         if isinstance(self.default, str):
+            return
+        if isinstance(self.default, bool):
+            if not isinstance(value, bool):
+                raise UsageError(f"{self.name} is {value!r}", cure="give True or False")
             return
         types, kind = (
             (int, "a whole number") if isinstance(self.default, int) else ((int, float), "a number")
@@ -138,8 +142,8 @@ class Suite(ABC, Generic[I, S]):
     """Role of a text of `prompts` -> name of its file, also of a user's own."""
     export_options: ClassVar[tuple[Option, ...]] = ()
     """Of `export`."""
-    audit_columns: ClassVar[frozenset[str]] = frozenset()
-    """Columns, in lower case, of its published tables: `demur suite audit` gives such tables to `audit`."""
+    published_tables: ClassVar[PublishedTables | None] = None
+    """What its published tables look like and must obey, for `demur suite audit`."""
 
     # --- the five places -------------------------------------------------------------------------
 
@@ -226,13 +230,11 @@ class Suite(ABC, Generic[I, S]):
         """One card an item for the page; none by default. ``options`` are all of the score's."""
         yield from ()
 
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """Impossible figures in published tables of this suite.
-
-        Args:
-            rows: (file and line, column -> cell) of all tables whose columns are among ``audit_columns``.
-        """
-        return []
+    @property
+    def errata(self) -> str:
+        """Known errors of its paper's tables, as CSV: the file ``errata.csv`` beside the suite's; "" without one."""
+        path = Path(inspect.getfile(type(self))).with_name("errata.csv")
+        return read_text(path) if path.is_file() else ""
 
     # --- what all suites share -------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from demur.models.run import run_sync
 from demur.scenarios.systems import SystemLike, split_name
 from demur_suites.base import Loaded, Option, Outputs, Suite
 from demur_suites.certainly_uncertain import tables
-from demur_suites.certainly_uncertain.audit import COLUMNS, audit
+from demur_suites.certainly_uncertain.audit import PUBLISHED
 from demur_suites.certainly_uncertain.build import OPTIONS as BUILD_OPTIONS
 from demur_suites.certainly_uncertain.build import build
 from demur_suites.certainly_uncertain.items import Pair, read
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
 
 
 class CertainlyUncertain(Suite[Pair, Score]):
@@ -47,7 +46,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
     needs_images = (
         "name the photos in its lines (image, idk_image), or only score outputs made elsewhere"
     )
-    audit_columns = COLUMNS
+    published_tables = PUBLISHED
     build_options = BUILD_OPTIONS
     export_options = EXPORT_OPTIONS
     options = (
@@ -204,7 +203,3 @@ class CertainlyUncertain(Suite[Pair, Score]):
     ) -> Iterator[Card]:
         """One a pair: original, mask, filled photo, control, both questions."""
         return tables.cards(items, root, outputs, self.verdict)
-
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """See `demur_suites.certainly_uncertain.audit`."""
-        return audit(rows)

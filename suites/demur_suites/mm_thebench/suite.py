@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
-from demur.core.store import Problems, digest, write_atomic
+from demur.core.store import Problems, digest
 from demur.judge.base import JudgeContext
 from demur.models import Budget
 from demur_suites.base import Loaded, Option, Outputs, Suite
-from demur_suites.files import copy_images
 from demur_suites.mm_thebench import tables
-from demur_suites.mm_thebench.audit import COLUMNS, audit
+from demur_suites.mm_thebench.audit import PUBLISHED
 from demur_suites.mm_thebench.build import build
-from demur_suites.mm_thebench.items import Item, published_names, read
+from demur_suites.mm_thebench.items import Item, read
 from demur_suites.mm_thebench.judging import ROOM, ChainJudge, answer_by_rules, judge_all
 from demur_suites.mm_thebench.measures import Judged, Level, Score, score
+from demur_suites.mm_thebench.meta_evaluation import meta_task
 
 if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
 
 BOX = "Give the place as a box in pixels: [y1, x1, y2, x2]."
 
@@ -40,7 +38,7 @@ class MMTheBench(Suite[Item, Score]):
         "Is the reasoning real, or only the answer? Chains of thought are judged at three levels: the answer, the "
         "steps against reviewed reference steps, and a rubric that tells what is made up."
     )
-    audit_columns = COLUMNS
+    published_tables = PUBLISHED
     options = (
         Option(
             "judge",
@@ -70,6 +68,31 @@ class MMTheBench(Suite[Item, Score]):
             least=0,
         ),
         Option("seed", "of the resamples", 0, least=0),
+    )
+
+    build_options = (
+        Option("items", "your own items, a file or folder; without it the Atlas items", ""),
+        Option(
+            "drafter",
+            "model that writes the steps and rubrics that items lack; it sees the pictures unless "
+            "MODEL?images=no",
+            "",
+        ),
+        Option(
+            "ledger", "file that keeps the drafter's paid replies (default: OUT/calls.sqlite)", ""
+        ),
+        Option("concurrency", "calls to the drafter at once", 8, least=1),
+        Option("budget", "US dollars that the drafter may cost; 0: no limit", 0.0, least=0),
+    )
+    export_options = (
+        Option("judge", "judge whose decisions people look at", ""),
+        Option("of", "which decisions", "steps", ("steps", "answers", "rubric")),
+        Option("n", "decisions to draw", 300, least=1),
+        *(
+            o
+            for o in options
+            if o.name in ("ledger", "prompts", "room", "judge_concurrency", "judge_budget")
+        ),
     )
 
     def __init__(self) -> None:
@@ -106,7 +129,7 @@ class MMTheBench(Suite[Item, Score]):
             raise UsageError(
                 f"videos without frames: {len(bare)}, the first is {bare[0]}",
                 item=str(path),
-                cure="sample frames: demur reasoning frames ITEMS --out DIR (extra 'video')",
+                cure="sample frames: demur suite build mm_thebench --items ITEMS --out DIR (extra 'video')",
             )
 
     def verdict(
@@ -172,8 +195,8 @@ class MMTheBench(Suite[Item, Score]):
         )
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
-        """The Atlas items with reviewed steps and rubrics; see `demur_suites.mm_thebench.build`."""
-        return build(out)
+        """See `demur_suites.mm_thebench.build`."""
+        return build(out, **options)
 
     def write_export(
         self,
@@ -183,17 +206,17 @@ class MMTheBench(Suite[Item, Score]):
         seed: int,
         options: Mapping[str, Any],
     ) -> Path:
-        """Items with pictures, with the field names of other annotation tools (``step_type``, ``score`` ...)."""
-        copy_images((uri for item in loaded.items for uri in item.images), loaded.root, out)
-        lines = (
-            json.dumps(published_names(item), ensure_ascii=False) + "\n" for item in loaded.items
-        )
-        write_atomic(out / "items.jsonl", "".join(lines))
-        return out
+        """A labelling task of a judge's decisions; see `demur_suites.mm_thebench.meta_evaluation`.
 
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """See `demur_suites.mm_thebench.audit`."""
-        return audit(rows)
+        Raises:
+            UsageError: no judge is named.
+        """
+        judge = judge_of(options)
+        if judge is None:
+            raise UsageError(
+                "no judge is named", cure="name the judge that people check: --judge MODEL"
+            )
+        return meta_task(loaded, outputs, judge, out, of=options["of"], n=options["n"], seed=seed)
 
 
 def judge_of(given: Mapping[str, Any]) -> ChainJudge | None:

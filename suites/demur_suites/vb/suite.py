@@ -10,7 +10,7 @@ from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems
 from demur_suites.base import Loaded, Option, Outputs, Suite
 from demur_suites.vb import tables
-from demur_suites.vb.audit import COLUMNS, audit
+from demur_suites.vb.audit import PUBLISHED
 from demur_suites.vb.items import CELLS, Family, Label, read
 from demur_suites.vb.measures import ALPHA, Score, score
 from demur_suites.vb.replies import read_reply, reply_of
@@ -18,7 +18,6 @@ from demur_suites.vb.replies import read_reply, reply_of
 if TYPE_CHECKING:
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
 
 
 class VB(Suite[Family, Score]):
@@ -31,7 +30,7 @@ class VB(Suite[Family, Score]):
         "with a minimal edit of the question; a claim is VISIBLY_TRUE, VISIBLY_FALSE, or the model abstains."
     )
     needs_images = "put the photos beside the file (or into Images/ there), or only score the outputs that it holds"
-    audit_columns = COLUMNS
+    published_tables = PUBLISHED
     options = (
         Option(
             "mode",
@@ -115,7 +114,3 @@ class VB(Suite[Family, Score]):
         from demur_suites.vb.build import build
 
         return build(out, seed=seed)
-
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """See `demur_suites.vb.audit`."""
-        return audit(rows)
