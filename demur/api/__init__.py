@@ -1,0 +1,117 @@
+"""The public functions, and those behind the verbs of the command: every verb calls one of these.
+
+`demur.values` holds what most of them return. A path is a ``str`` or `Path`; a part is a name or an object (a system is
+a name such as ``model:openai/gpt-4o``, or any function). All functions also work in a running event loop (a notebook).
+Results print as tables, also in a notebook, and convert with ``to_pandas()`` and ``to_arrow()``.
+
+A function of another room that already has this shape is named here as it is. Nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from demur.api.corpora import build_index, build_pool, check_source, open_index
+    from demur.api.judging import (
+        JudgeOptions,
+        attack_judge,
+        bench_judge,
+        correct_rates,
+        grade,
+        grade_file,
+        regrade,
+    )
+    from demur.api.releases import (
+        BuildOptions,
+        build,
+        build_release,
+        converge,
+        from_docs,
+        plan_build,
+        rebuild,
+    )
+    from demur.api.runs import (
+        compare,
+        evaluate,
+        gate,
+        open_release,
+        open_run,
+        rag_probe,
+        report,
+        sweep,
+    )
+    from demur.corpora.formats import unpack
+    from demur.curation.build_folder import recipe_at
+    from demur.curation.corpora import export_corpora
+    from demur.curation.estimate import estimate_convergence
+    from demur.curation.explain import explain
+    from demur.curation.mining.folder import Samples, mine_folder
+    from demur.curation.mining.options import mining_options
+    from demur.curation.pool import Pool
+    from demur.curation.rebuild import enlarge, estimate_rebuild
+    from demur.curation.sources import options_of
+    from demur.curation.sources.cards import card_of
+    from demur.indexing.folder import checked_manifest
+    from demur.judge.annotation.exchange import export_labels, import_labels
+    from demur.judge.annotation.server import serve
+    from demur.models.ask import ask_model, export_ledger, ledger_stats, requests_of, shrink_ledger
+    from demur.models.estimate import estimate_calls
+    from demur.models.ledger import recover_ledger
+    from demur.release.diff import difference
+    from demur.release.evidence import evidence_by_source, evidence_table
+    from demur.release.push import push
+    from demur.release.verify import verify
+    from demur.reports.agree import agreement_of
+    from demur.reports.annotate import draw_sheet, open_task, take
+    from demur.reports.gate import plan_gate
+    from demur.reports.judges import compare_judges
+    from demur.reports.official import scores_of
+    from demur.reports.rag import rag_tables
+
+_ROOMS = {
+    "api.corpora": "build_index build_pool check_source open_index",
+    "api.judging": "JudgeOptions attack_judge bench_judge correct_rates grade grade_file regrade",
+    "api.releases": "BuildOptions build build_release converge from_docs plan_build rebuild",
+    "api.runs": "compare evaluate gate open_release open_run rag_probe report sweep",
+    "corpora.formats": "unpack",
+    "curation.build_folder": "recipe_at",
+    "curation.corpora": "export_corpora",
+    "curation.estimate": "estimate_convergence",
+    "curation.explain": "explain",
+    "curation.mining.folder": "Samples mine_folder",
+    "curation.mining.options": "mining_options",
+    "curation.pool": "Pool",
+    "curation.rebuild": "enlarge estimate_rebuild",
+    "curation.sources": "options_of",
+    "curation.sources.cards": "card_of",
+    "indexing.folder": "checked_manifest",
+    "judge.annotation.exchange": "export_labels import_labels",
+    "judge.annotation.server": "serve",
+    "models.ask": "ask_model export_ledger ledger_stats requests_of shrink_ledger",
+    "models.estimate": "estimate_calls",
+    "models.ledger": "recover_ledger",
+    "release.diff": "difference",
+    "release.evidence": "evidence_by_source evidence_table",
+    "release.push": "push",
+    "release.verify": "verify",
+    "reports.agree": "agreement_of",
+    "reports.annotate": "draw_sheet open_task take",
+    "reports.gate": "plan_gate",
+    "reports.judges": "compare_judges",
+    "reports.official": "scores_of",
+    "reports.rag": "rag_tables",
+}
+"""Module of demur -> the functions that it gives."""
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOM_OF:
+        return getattr(import_module(f"demur.{_ROOM_OF[name]}"), name)
+    raise AttributeError(f"module 'demur.api' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(_ROOM_OF)
