@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import sys
 import threading
+import tomllib
 from collections import Counter
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-ROOMS = (
-    "core sample answers models corpora indexing retrieval release scenarios judge evaluation curation reports values api "
-    "demo cli"
-).split()
-"""From the lowest to the highest."""
-HOME = Path(__file__).resolve().parents[1] / "demur"
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / "demur"
+
+
+def rooms() -> list[str]:
+    """The rooms from the lowest to the highest, as import-linter holds them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    return [layer.removeprefix("demur.") for layer in reversed(layers)]
 
 
 class Function(NamedTuple):
     """A function of a room."""
 
     height: int
-    """Place of its room in `ROOMS`."""
+    """Place of its room in `rooms`."""
     name: str
 
 
@@ -35,6 +39,7 @@ class Climbs:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[Function, Function]] = Counter()
+        self._rooms = rooms()
         self._functions: dict[CodeType, Function | None] = {}
 
     def function_of(self, code: CodeType) -> Function | None:
@@ -43,9 +48,9 @@ class Climbs:
             path = Path(code.co_filename)
             inside = path.is_relative_to(HOME) and code.co_name != "<module>"
             place = path.relative_to(HOME).with_suffix("").parts if inside else ("",)
-            is_room = place[0] in ROOMS
+            is_room = place[0] in self._rooms
             name = f"{'/'.join(place)}.{code.co_qualname}"
-            function = Function(ROOMS.index(place[0]), name) if is_room else None
+            function = Function(self._rooms.index(place[0]), name) if is_room else None
             self._functions[code] = function
         return self._functions[code]
 

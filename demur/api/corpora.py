@@ -1,4 +1,4 @@
-"""Corpora, sources and indexes: joined, checked, built, searched, mined."""
+"""Corpora, sources and indexes: joined, checked, built, opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases: built, built again, estimated, made from documents; checked, compared, sent."""
+"""Releases: built, estimated, built again, made from documents."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """How a build works; all but ``skip_bad`` leave the release the same."""
+    """How a build works; the release is the same."""
 
-    skip_bad: bool = False
-    """Leave out bad records, and count them."""
     exhaustive: bool = False
     """Ask every gating model every question."""
     hurry: bool = False
@@ -79,6 +77,7 @@ def build_release(
     recipe: StrPath | BuildRecipe,
     out: StrPath,
     *,
+    skip_bad: bool = False,
     trust_code: bool = False,
     trust_hosts: bool = False,
     **options: Any,
@@ -88,9 +87,10 @@ def build_release(
     Args:
         recipe: a YAML file, or a `demur.curation.recipe.BuildRecipe`.
         out: build folder; the release is ``out/release``.
+        skip_bad: leave out bad records, and count them.
         trust_code: run code, and read files elsewhere, that the folders here name.
         trust_hosts: call hosts, and send environment variables, that the files here name.
-        options: ``skip_bad``, ``budget`` (dollars), ``concurrency``, ``progress`` ... (`BuildOptions`).
+        options: ``budget`` (dollars), ``concurrency``, ``progress`` ... (`BuildOptions`).
 
     Raises:
         BadInput: problems of the sources; names all of them.
@@ -99,13 +99,12 @@ def build_release(
     from demur.curation.build_folder import FolderRecipe, recipe_at
     from demur.curation.recipe import BuildRecipe
 
-    build_options = BuildOptions(**options)
     with trusting(code=trust_code, hosts=trust_hosts):
         if isinstance(recipe, BuildRecipe):
-            opened = FolderRecipe(recipe, Path(), build_options.skip_bad, Path(out))
+            opened = FolderRecipe(recipe, Path(), skip_bad, Path(out))
         else:
-            opened = recipe_at(Path(recipe), Path(out), skip_bad=build_options.skip_bad)
-        return build(opened, build_options).release
+            opened = recipe_at(Path(recipe), Path(out), skip_bad=skip_bad)
+        return build(opened, BuildOptions(**options)).release
 
 
 def plan_build(
