@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         JudgeOptions,
         attack_judge,
         bench_judge,
-        correct_rates,
         grade,
         grade_file,
         regrade,
@@ -32,16 +31,7 @@ if TYPE_CHECKING:
         plan_build,
         rebuild,
     )
-    from demur.api.runs import (
-        compare,
-        evaluate,
-        gate,
-        open_release,
-        open_run,
-        rag_probe,
-        report,
-        sweep,
-    )
+    from demur.api.runs import compare, evaluate, gate, open_release, open_run, report, sweep
     from demur.corpora.formats import unpack
     from demur.curation.build_folder import recipe_at
     from demur.curation.corpora import export_corpora
@@ -63,18 +53,20 @@ if TYPE_CHECKING:
     from demur.release.evidence import evidence_by_source, evidence_table
     from demur.release.push import push
     from demur.release.verify import verify
-    from demur.reports.agree import agreement_of
+    from demur.reports.agree import agreement_of, corrections_of
     from demur.reports.annotate import draw_sheet, open_task, take
+    from demur.reports.data import load
     from demur.reports.gate import plan_gate
     from demur.reports.judges import compare_judges
     from demur.reports.official import scores_of
     from demur.reports.rag import rag_tables
+    from demur.scenarios.systems.http_probe import probe_service
 
 _ROOMS = {
     "api.corpora": "build_index build_pool check_source open_index",
-    "api.judging": "JudgeOptions attack_judge bench_judge correct_rates grade grade_file regrade",
+    "api.judging": "JudgeOptions attack_judge bench_judge grade grade_file regrade",
     "api.releases": "BuildOptions build build_release converge from_docs plan_build rebuild",
-    "api.runs": "compare evaluate gate open_release open_run rag_probe report sweep",
+    "api.runs": "compare evaluate gate open_release open_run report sweep",
     "corpora.formats": "unpack",
     "curation.build_folder": "recipe_at",
     "curation.corpora": "export_corpora",
@@ -96,12 +88,14 @@ _ROOMS = {
     "release.evidence": "evidence_by_source evidence_table",
     "release.push": "push",
     "release.verify": "verify",
-    "reports.agree": "agreement_of",
+    "reports.agree": "agreement_of corrections_of",
     "reports.annotate": "draw_sheet open_task take",
+    "reports.data": "load",
     "reports.gate": "plan_gate",
     "reports.judges": "compare_judges",
     "reports.official": "scores_of",
     "reports.rag": "rag_tables",
+    "scenarios.systems.http_probe": "probe_service",
 }
 """Module of demur -> the functions that it gives."""
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}
@@ -111,7 +105,3 @@ def __getattr__(name: str) -> Any:
     if name in _ROOM_OF:
         return getattr(import_module(f"demur.{_ROOM_OF[name]}"), name)
     raise AttributeError(f"module 'demur.api' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(_ROOM_OF)

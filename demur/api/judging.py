@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from demur.judge.base import Judge
     from demur.reports.data import ReportData
     from demur.reports.judge_bench import JudgeBench
-    from demur.reports.tables import Tabulated
 
 
 @dataclass(frozen=True)
@@ -292,33 +291,6 @@ def bench_judge(options: JudgeOptions, on: Path | None = None) -> Gradings:
             bench = measure_judge(judge, on, progress)
             gradings.append(Grading(bench.verdicts, _summary_of(judge), bench))
     return Gradings(gradings[0], gradings[1:])
-
-
-def correct_rates(
-    runs: Sequence[Path],
-    labels: Path | None = None,
-    *,
-    finite: bool = False,
-    release: Path | None = None,
-    verdicts: str = "",
-) -> Tabulated:
-    """The judge's rates corrected by people's labels; ``demur judge correct``.
-
-    Args:
-        runs: run folders, or folders that hold runs.
-        labels: labelling folder, or lines of ask and label; None for ``labels.jsonl`` in the runs.
-        finite: intervals for these answers only, not for similar ones.
-        release: of the runs; None for the one beside the first.
-        verdicts: name of the verdicts to correct; "" for the runs' own.
-
-    Raises:
-        Stale: the labels are for another judge, prompt or rubric, or for other answers.
-        DataError: none of them belongs to these runs.
-    """
-    from demur.reports.agree import corrections_of
-    from demur.reports.data import load
-
-    return corrections_of(load(runs, release, verdicts=verdicts), labels, finite=finite)
 
 
 @contextmanager

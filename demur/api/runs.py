@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from demur.release import Release
     from demur.reports.gate import Demands, Gate
     from demur.scenarios.systems import SystemLike
-    from demur.scenarios.systems.http_probe import Probe
 
 Scenarios = str | Sequence[str]
 
@@ -385,29 +384,3 @@ def report(
         tables=None if tables is None else Path(tables),
     )
     return Report(Path(out), tuple(files), data)
-
-
-@checked
-def rag_probe(
-    mapping: str,
-    question: str = "",
-    *,
-    images: Sequence[StrPath] = (),
-    release: StrPath | Release | None = None,
-) -> Probe:
-    """Ask a RAG service one question, and see how demur reads the reply; ``demur rag probe``.
-
-    Args:
-        mapping: ``rag.yaml``, or an address.
-        question: one of the release, or about Vienna's river, when empty.
-        images: files of the question.
-        release: whose question is asked.
-
-    Returns:
-        ``response``, whose ``error`` says why there is no answer; ``text()``.
-    """
-    from demur.release import Release
-    from demur.scenarios.systems.http_probe import probe_service
-
-    opened = release if release is None or isinstance(release, Release) else open_release(release)
-    return probe_service(mapping, question, [Path(image) for image in images], opened)

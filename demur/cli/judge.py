@@ -145,18 +145,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_tables(args: argparse.Namespace) -> int:
-    from demur.api import compare_judges, correct_rates
+    from demur.api import compare_judges, corrections_of, load
 
     if args.job == "compare":
         result = compare_judges(args.runs, args.release)
     else:
-        result = correct_rates(
-            args.runs,
-            args.labels,
-            finite=args.finite,
-            release=args.release,
-            verdicts=args.verdicts,
-        )
+        data = load(args.runs, args.release, verdicts=args.verdicts)
+        result = corrections_of(data, args.labels, finite=args.finite)
     print_tabulated(result, args)
     return 0
 

@@ -46,9 +46,10 @@ def run(args: argparse.Namespace) -> int:
     """Do the job; exit 1 when a probe gets no answer."""
     if args.job == "table":
         return _table(args)
-    from demur.api import rag_probe
+    from demur.api import open_release, probe_service
 
-    probe = rag_probe(args.mapping, args.question, images=args.image, release=args.release)
+    release = None if args.release is None else open_release(args.release)
+    probe = probe_service(args.mapping, args.question, args.image, release)
     if args.json:
         print_json(probe.as_json())
     else:

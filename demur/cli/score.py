@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table; exit code 0."""
-    from demur.api import scores_of
+    from demur.api import load, scores_of
 
-    print_tabulated(scores_of(args.runs, args.release, metric=args.metric), args)
+    print_tabulated(scores_of(load(args.runs, args.release), args.metric), args)
     return 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from demur.judge.official import METRICS, metric
 from demur.judge.official.infoseek import final
 from demur.judge.official.mmlongbench import mmlongbench
 from demur.judge.official.simpleqa import simpleqa
-from demur.reports.data import ReportData, Run, load
+from demur.reports.data import ReportData, Run
 from demur.reports.tables import (
     Cell,
     Count,
@@ -80,18 +79,16 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     )
 
 
-def scores_of(runs: Sequence[Path], release: Path | None = None, *, metric: str = "") -> Tabulated:
+def scores_of(data: ReportData, metric: str = "") -> Tabulated:
     """The scores of ``demur score``: figures from verdicts where the sources' authors compute them so, else official ones.
 
     Args:
-        runs: run folders, or folders that hold runs.
-        release: of the runs; None for the one beside the first.
+        data: the runs.
         metric: a metric for every sample; "" for each source's own.
 
     Raises:
         UnknownPart: no metric has that name; lists those that exist.
     """
-    data = load(runs, release)
     table = labels_table(data) if not metric else official_table(data, metric)
     table = table if table.rows else official_table(data, metric)
     names = [column.title.lower() for column in table.columns]
