@@ -4,12 +4,16 @@ A verb of the command is arguments, one function of `demur.api`, and what is pri
 """
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
 import pytest
+from strategies import tiny_release
 
 import demur.api
 
@@ -99,6 +103,22 @@ def test_the_api_gives_what_it_names_and_types_know_the_same():
     typed = {a.name: line.module for line in block.body for a in line.names}
     assert typed == {name: f"demur.{room}" for name, room in demur.api._ROOM_OF.items()}
     assert all(callable(getattr(demur.api, name)) for name in typed)
+
+
+@pytest.mark.integration
+def test_a_run_calls_back_up_through_few_places(tmp_path):
+    run = ["run", tiny_release(tmp_path / "release", 2), "--system", "reader", "--out", tmp_path]
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "climbs.py", *run],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    *_, count, word = done.stdout.split()
+    assert word == "climbs"
+    assert 1 <= int(count) <= 12
 
 
 def test_no_circle_between_files():

@@ -306,17 +306,17 @@ def _graders(
     from demur.models import Budget
 
     budget = None if options.budget is None else Budget(options.budget)
-    given = options.ledger, options.concurrency, budget, options.prices
-    contexts = [JudgeContext(*given, repeat=number) for number in range(options.repeat)]
+    settings = options.ledger, options.concurrency, budget, options.prices
+    contexts = [JudgeContext(*settings, repeat=number) for number in range(options.repeat)]
     if unmasked:
-        contexts.append(JudgeContext(*given, unmasked=True))
+        contexts.append(JudgeContext(*settings, unmasked=True))
     with progress_if(options.progress) as steps:
         steps.stage("grade")
 
         def counting(judge: Judge) -> Callable[[int], None]:
             asks_models = options.ledger and getattr(judge, "asks_models", False)
-            kept = f"calls kept in {options.ledger}" if asks_models else ""
-            return lambda n: steps.count(counted, n, total, kept)
+            where_calls_are = f"calls kept in {options.ledger}" if asks_models else ""
+            return lambda n: steps.count(counted, n, total, where_calls_are)
 
         judges = [open_judge(options.judge, context) for context in contexts]
         yield [(judge, counting(judge)) for judge in judges], steps

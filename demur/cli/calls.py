@@ -105,15 +105,15 @@ def _ask(args: argparse.Namespace) -> int:
         temperature=args.temperature,
         max_tokens=args.max_tokens,
     )
-    kept = {"ledger": args.ledger, "prices": args.prices}
+    files = {"ledger": args.ledger, "prices": args.prices}
     if args.plan:
-        planned = estimate_calls("ask", args.model, requests, per_second=args.per_second, **kept)
+        planned = estimate_calls("ask", args.model, requests, per_second=args.per_second, **files)
         if args.json:
             say(planned.model_dump_json())
         else:
             show_plan(planned)
         return 0
-    responses = ask_model(args.model, requests, budget=budget_of(args), **kept)
+    responses = ask_model(args.model, requests, budget=budget_of(args), **files)
     for response in responses:
         if args.json:
             say(response.model_dump_json())

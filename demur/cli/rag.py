@@ -59,10 +59,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _table(args: argparse.Namespace) -> int:
     from demur.api import rag_tables
+    from demur.reports.tables import to_records
 
     tables = rag_tables(args.runs, args.release)
     if args.json:
-        print_json({table.name: table.records() for table in tables})
+        print_json({table.name: to_records(table) for table in tables})
     else:
         print_tables(tables, args.form)
     return 0

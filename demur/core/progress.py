@@ -249,6 +249,6 @@ class TerminalProgress(Progress):
             self._bars.stop()
 
 
-def progress_if(shown: bool) -> Progress:
+def progress_if(wanted: bool) -> Progress:
     """Progress on standard error, or none."""
-    return TerminalProgress() if shown else QUIET
+    return TerminalProgress() if wanted else QUIET

@@ -27,7 +27,7 @@ from demur.judge.measures.agreement import Rating, agreed
 from demur.judge.measures.paired import tango
 from demur.judge.measures.rates import share_of
 from demur.reports.data import ReportData, Run, judged_rows, load, verdict_names, verdicts_file
-from demur.reports.tables import Table, Tabulated, numbers, texts
+from demur.reports.tables import Table, Tabulated, numbers, texts, to_records
 
 PEOPLE = "people"
 LEAST_LABELS = 20
@@ -87,7 +87,7 @@ def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Tabula
     comparison = read_verdicts(paths, release)
     agreement, *others = tables(comparison)
     record = {
-        "agreement": agreement.records(),
+        "agreement": to_records(agreement),
         "answers": len(comparison.answers),
         "unjudged": comparison.unjudged,
         "reference": comparison.reference,
