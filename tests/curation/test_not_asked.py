@@ -68,7 +68,7 @@ def test_what_no_gate_can_be_asked_about_leaves_with_its_reason(source, tmp_path
     built = curate(plan, tmp_path, skip_bad=True)
     assert not any(s.images for s in built.release.samples())
     planned = estimate_build(plan, tmp_path, skip_bad=True)
-    assert planned.total("at_most") == planned.lines[0].at_most * (1 + 1 + 6)
+    assert planned.totals["at_most"] == planned.lines[0].at_most * (1 + 1 + 6)
     first = next(step for step in built.funnel if step.stage.startswith("I "))
     assert first.dropped["no gate can be asked about it without evidence"] == ABOUT_IMAGES
     one = built.release.manifest["stage_one"]
