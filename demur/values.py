@@ -13,7 +13,7 @@ from demur.core.errors import UsageError
 
 if TYPE_CHECKING:
     from demur.core.records import Document, Hit
-    from demur.curation.indexes import BuiltIndex
+    from demur.indexing.chunk import Counts
     from demur.indexing.ray import RayEngine
     from demur.reports.compare import Comparison as Compared
     from demur.reports.data import ReportData
@@ -295,11 +295,10 @@ class Index:
         encoder: str | None = None,
         text_encoder: str | None = None,
         engine: RayEngine | None = None,
-        built: BuiltIndex | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self.cut = built.cut if built else None
-        self.skipped = built.problems.summary(20) if built else []
+        self.cut: Counts | None = None
+        self.skipped: Sequence[str] = ()
         self._parts = (encoder, text_encoder, engine)
 
     @cached_property
