@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 import pictures
 import pytest
+from errors import raises
 from PIL import Image, ImageFilter
 
 from demur.core.errors import DataError
@@ -159,7 +160,7 @@ def test_flat_and_tiny_and_odd_images_are_compared_without_harm():
 def test_strokes_that_are_none_are_told():
     whole = image_hash(pictures.chart(1)).whole
     assert same_strokes(whole.strokes, whole.strokes)
-    with pytest.raises(DataError, match="damaged strokes"):
+    with raises(DataError):
         same_strokes(whole.strokes, b"nonsense")
 
 

@@ -12,6 +12,7 @@ import threading
 
 import pyarrow.parquet as pq
 import pytest
+from errors import raises
 from strategies import sample
 
 import demur
@@ -132,7 +133,7 @@ def test_a_finished_run_asks_nobody_and_another_run_is_refused(tmp_path):
     assert contents(out) == before
     assert told[0].startswith("echo: reused 28 answers of 20")
     assert told[0].endswith(", asked 0")
-    with pytest.raises(UsageError, match="another run"):
+    with raises(UsageError, "asks, not_asked, plan", item="run"):
         run(out, system=Echo(), judge=LocalJudge(), tasks=tasks(sweep(1, 2)), about={"seed": 0})
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -308,9 +309,9 @@ def test_the_prompt_names_the_key_of_its_schema(kind):
 
 
 def test_a_name_that_is_no_model_is_told():
-    with pytest.raises(UsageError, match="model string"):
+    with raises(UsageError, "'nonsense'", cure="openai/MODEL"):
         ModelJudge("nonsense")
-    with pytest.raises(UsageError, match="no model"):
+    with raises(UsageError, item="model", cure="--judge model:"):
         ModelJudge("")
     for judge in (
         "lave:openai/x,share=0.1",

@@ -184,5 +184,5 @@ async def test_a_server_that_is_not_there(ask):
     async with FakeEndpoint() as gone:
         text = gone.model()
     async with open_model(text, tries=3, backoff_s=0.001) as model:
-        with pytest.raises(TransientError, match="cannot connect"):
+        with raises(TransientError, "3x connect", item="q"):
             await model.complete(ask("q"))

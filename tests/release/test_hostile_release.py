@@ -438,7 +438,7 @@ def test_a_manifest_that_is_no_object_or_no_file(copy):
             Release.open(copy)
     (copy / "manifest.json").unlink()
     os.mkfifo(copy / "manifest.json")  # reading it would never end
-    with pytest.raises(ReleaseError, match=r"no manifest\.json"):
+    with raises(ReleaseError, "manifest.json"):
         Release.open(copy)
 
 
@@ -468,12 +468,8 @@ def test_where_a_push_to_a_folder_is_refused(release, tmp_path):
     (tmp_path / "file").write_text("x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.doc").write_text("x")
-    for target, told in (
-        (tmp_path / "file", "is a file"),
-        (tmp_path / "full", "other files"),
-        (release, "release itself"),
-    ):
-        with pytest.raises(UsageError, match=told):
+    for target in (tmp_path / "file", tmp_path / "full", release):
+        with raises(UsageError, item=target):
             push(Release.open(release), str(target))
     (tmp_path / "clone" / ".git").mkdir(parents=True)
     (tmp_path / "clone" / ".gitattributes").write_text("")
@@ -649,7 +645,7 @@ def test_explain_names_the_nearest_id_and_survives_a_broken_build_folder(release
     )
     kept = next(Release.open(release).column("samples", "id"))
     assert main(["explain", str(tmp_path / "out" / "release"), kept + "0x"]) == 2
-    assert f"{kept}?" in capsys.readouterr().err
+    assert f" {kept} " in capsys.readouterr().err
     (tmp_path / "out" / "build" / "decisions.jsonl").write_text(
         json.dumps({"sample": kept, "kept": 3}) + "\n{\n"
     )
