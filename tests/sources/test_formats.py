@@ -432,10 +432,7 @@ def test_a_damaged_page_of_parquet_costs_its_row_group_alone(tmp_path, compressi
     problems = Problems()
     read = [row["id"] for _, _, row in formats.parquet_rows(path, problems)]
     assert read == [str(i) for i in (*range(100), *range(200, 300))]
-    assert [
-        line.startswith("t.parquet:100: rows 100 to 199 cannot be read: ")
-        for line in problems.lines
-    ] == [True]
+    assert [line.startswith("t.parquet:100: rows 100 to 199 ") for line in problems.lines] == [True]
 
 
 def test_a_text_of_parquet_that_is_not_utf8_is_named_by_its_row(tmp_path):
