@@ -43,7 +43,7 @@ def test_the_pages_example_is_a_recipe_that_can_be_planned(tmp_path):
         ({"gates": [{"system": "model:openai/gpt-4o"}]}, "OPENAI_API_KEY"),
         ({"gates": [{"system": "model:http://127.0.0.1:9/v1#m"}]}, "127.0.0.1:9"),
         ({"judge": "model:http://127.0.0.1:9/v1#m"}, "127.0.0.1:9"),
-        ({"retrieval": {"encoder": "ofline"}}, "did you mean 'offline'?"),
+        ({"retrieval": {"encoder": "ofline"}}, "'offline'?"),
         ({"retrieval": {"encoder": "open_clip:x/y"}}, "pip install 'demur[clip]'"),
         ({"topics": "bertopic"}, "pip install 'demur[topics]'"),
     ],

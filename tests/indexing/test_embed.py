@@ -166,9 +166,9 @@ def test_an_encoder_of_the_users_that_is_none_is_told(tmp_path, monkeypatch):
     with raises(UsageError, item="own_encoders:Fine"):
         run(texts(3), tmp_path / "ragged", open_encoder("own_encoders:Ragged"))
     for name, why in (
-        ("Angular", "not cosine or dot"),
-        ("Without", "it has no name, note"),
-        ("function", "unexpected keyword"),
+        ("Angular", "similarity"),
+        ("Without", "name, note"),
+        ("function", "allow_random"),
     ):
         with pytest.raises(UsageError, match=why):
             open_encoder(f"own_encoders:{name}")

@@ -87,21 +87,21 @@ def test_plan_and_budget(server, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["stats", "missing.sqlite"], 1, "missing.sqlite: no such ledger - check the path"),
-        (["export", "missing.sqlite"], 1, "no such ledger"),
-        (["gc", "missing.sqlite"], 1, "no such ledger"),
-        (["recover", "missing.sqlite", "new.sqlite"], 1, "check the path"),
-        (["ask", "gpt-4o", "hi"], 2, "write one of: openai/MODEL"),
-        (["gc", "missing.sqlite", "--older-than", "-30"], 2, "0 or more"),
+        (["stats", "missing.sqlite"], 1, "missing.sqlite: "),
+        (["export", "missing.sqlite"], 1, "missing.sqlite: "),
+        (["gc", "missing.sqlite"], 1, "missing.sqlite: "),
+        (["recover", "missing.sqlite", "new.sqlite"], 1, "missing.sqlite: "),
+        (["ask", "gpt-4o", "hi"], 2, "openai/MODEL"),
+        (["gc", "missing.sqlite", "--older-than", "-30"], 2, "--older-than"),
         (["ask", "http://127.0.0.1:9/v1#m", "hi", "--image", "missing.png"], 1, "missing.png"),
         (
             ["ask", "http://127.0.0.1:9/v1#m", "hi"],
             1,
-            "no server answers there",
+            "127.0.0.1:9: ",
         ),  # at once, not after eight attempts
-        (["ask", "http://[::1/v1#m", "hi"], 2, "no valid host and port"),
-        (["ask", "http://h:99999/v1#m", "hi"], 2, "no valid host and port"),
-        (["ask", "http://127.0.0.1:9/v1#m", "hi", "--temperature", "nan"], 2, "a finite number"),
+        (["ask", "http://[::1/v1#m", "hi"], 2, "http://HOST:PORT"),
+        (["ask", "http://h:99999/v1#m", "hi"], 2, "http://HOST:PORT"),
+        (["ask", "http://127.0.0.1:9/v1#m", "hi", "--temperature", "nan"], 2, "--temperature"),
         (["ask", "http://127.0.0.1:9/v1#m", "caf\udce9", "--ledger", "l"], 2, "UTF-8"),
     ],
 )

@@ -139,11 +139,11 @@ def test_json_lines_keep_every_good_row_and_name_every_bad_one(folder, suffix, r
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b'{"a": NaN}', "NaN is not JSON"),
-        (b'{"a": "\\ud800"}', "half a surrogate"),
+        (b'{"a": NaN}', "NaN"),
+        (b'{"a": "\\ud800"}', "surrogate"),
         (b'{"a": "\xff"}', "utf-8"),
-        (b"[1]", "expected a JSON object, got list"),
-        (b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deep"),
+        (b"[1]", "list"),
+        (b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "deep"),
         (b'{"a": ' + b"9" * 5000 + b"}", "integer string"),
     ],
 )
