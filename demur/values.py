@@ -324,9 +324,6 @@ class Report:
         files = {"report": str(self.path), "tables": [str(path) for path in self.tables]}
         return summarised(self.data) | files
 
-    def __fspath__(self) -> str:
-        return str(self.path)
-
     def __repr__(self) -> str:
         from demur.reports.terminal import print_data
 
