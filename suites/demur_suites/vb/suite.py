@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems
 from demur_suites.base import Loaded, Option, Outputs, Suite
@@ -16,9 +17,14 @@ from demur_suites.vb.measures import ALPHA, Score, score
 from demur_suites.vb.replies import read_reply, reply_of
 
 if TYPE_CHECKING:
+    from demur.evaluation.run_folder import Task
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
     from demur_suites.published import Finding, PublishedRow
+
+
+NO_QUESTION = "(the set holds no questions)"
+"""Of a family that can be scored and not asked about."""
 
 
 class VB(Suite[Family, Score]):
@@ -67,7 +73,7 @@ class VB(Suite[Family, Score]):
                 yield Sample(
                     id=family.cell_id(cell),
                     source=self.name,
-                    question=family.question(cell),
+                    question=family.question(cell) or NO_QUESTION,
                     answers=AnswerSpec(accepted=((family.gold[place].value,),), rule="suite"),
                     images=(image,) if image is not None else (),
                     answerable=family.gold[place] is not Label.ABSTAIN,
@@ -76,6 +82,17 @@ class VB(Suite[Family, Score]):
                     licence=family.licence,
                     source_ref=family.source_ref,
                 )
+
+    def check_images(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Check that families have questions and photos."""
+        for task in tasks:
+            if task.sample.question == NO_QUESTION:
+                raise UsageError(
+                    "its question is not in the sheet",
+                    item=f"{path} ({task.sample.cluster})",
+                    cure="add the columns base_question and flip_question, or only score the outputs",
+                )
+        super().check_images(path, tasks)
 
     def verdict(
         self, response: Response, answers: AnswerSpec

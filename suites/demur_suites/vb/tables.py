@@ -18,11 +18,12 @@ from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
 from demur_suites.tables import number, table, with_n
 from demur_suites.vb.items import CELLS, WHAT_IT_TESTS, Category, Family
-from demur_suites.vb.measures import ALPHAS, WEIGHTS, Score, sensitivity
+from demur_suites.vb.measures import ALPHAS, TIE_BOUNDS, WEIGHTS, Score, sensitivity
 from demur_suites.vb.replies import PROBLEMS, Parser, Reply, reply_of
 
 MODES = {
-    "paper": "the paper's tables were (replies without a confidence leave every denominator)",
+    "paper": "the paper's tables were (answers without a confidence leave every denominator; equal confidences are "
+    "ranked in the order of their ids)",
     "measured": "measured (an unreadable reply counts as wrong, one without a confidence leaves CAA and SelRank)",
 }
 
@@ -109,6 +110,7 @@ def selective_table(scores: Sequence[Score]) -> Table:
         "Cov (%)",
         number("AnsAcc"),
         number("raw", "SelRank"),
+        number("expected", "SelRank"),
         number("least", "SelRank"),
         number("most", "SelRank"),
         Column("d", "MEFR"),
@@ -122,7 +124,7 @@ def selective_table(scores: Sequence[Score]) -> Table:
             s.measures["coverage"],
             s.measures["answered_accuracy"],
             s.measures["selrank_raw"],
-            *(s.selrank_bounds or (None, None)),
+            *(s.selrank_by_ties[way] for way in TIE_BOUNDS),
             s.counts["base_right"],
             s.measures["i_mefr"].n,
             s.measures["t_mefr"].n,
@@ -139,7 +141,8 @@ def selective_table(scores: Sequence[Score]) -> Table:
         "Selective prediction, and the denominators of MEFR.",
         columns,
         rows,
-        f"Cov: answered over {over}. least, most: SelRank for the worst and the best order of equal confidences.",
+        f"Cov: answered over {over}. expected, least, most: SelRank over all orders of equal confidences, and for the "
+        "worst and the best.",
         "d: families with BASE right; d of I, d of T: those of them whose flipped cell has a reply that counts.",
     )
 
