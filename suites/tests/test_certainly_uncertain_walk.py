@@ -122,12 +122,12 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
     assert (replies["questions"], replies["graded"], replies["unjudged"]) == (16, 16, 0)
     [run] = [p.parent for p in out.glob("*/verified.jsonl")]
     stated = {
-        r["id"]: r["confidence"]
+        r["id"]: r["computed_confidence"]
         for r in map(json.loads, (run / "verified.jsonl").read_text().splitlines())
     }
     assert len(stated) == 17
     assert stated["c0/unanswerable"] < 0.5 < stated["c0/answerable"]
-    assert {id: r.confidence for id, r in read_outputs(out)["model:m"].items()} == stated
+    assert {id: r.computed_confidence for id, r in read_outputs(out)["model:m"].items()} == stated
     page = tmp_path / "cu.html"
     assert main(["suite", "report", NAME, str(out), "--trust-code", "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
@@ -507,6 +507,21 @@ def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
     folder = write(tmp_path / "set", [line])
     with pytest.raises(UsageError, match="lack an image"):
         demur_suites.suite(NAME).run(folder, lambda question, images: "x", tmp_path / "runs")
+
+
+def test_a_computed_probability_counts_before_a_stated_one(pairs, tmp_path):
+    suite = demur_suites.suite(NAME)
+    items = suite.open(pairs).items
+    ids = [q.id for q in suite.questions(items)]
+    outputs = tmp_path / "made.jsonl"
+    outputs.write_text(
+        "".join(
+            json.dumps({"id": id, "output": "red", "confidence": 0.9} | more) + "\n"
+            for id, more in zip(ids, [{}, {"computed_confidence": 0.2}] * len(ids))
+        )
+    )
+    [score] = suite.scores(items, read_outputs(outputs))
+    assert [g.probability for g in score.graded] == [(0.9, 0.2)[n % 2] for n in range(len(ids))]
 
 
 def test_a_model_by_a_name_of_the_users_is_asked_for_its_own_word_too(pairs, tmp_path):

@@ -60,8 +60,10 @@ class Evaluator:
         idk, credit, why = await self.credit(
             id, question, answer, member == "unanswerable", response
         )
+        computed, stated = response.computed_confidence, response.confidence
+        probability = stated if computed is None else computed
         return Graded(
-            *head, "unjudged" if credit is None else "graded", idk, credit, response.confidence, why
+            *head, "unjudged" if credit is None else "graded", idk, credit, probability, why
         )
 
     async def credit(

@@ -48,7 +48,7 @@ class Graded(NamedTuple):
         status: whether it has a credit.
         idk: whether the reply declines; None where the judge could not tell.
         credit: LAVE-idk; None where there is none.
-        probability: P(pred), that the reply is right; None where there is none.
+        probability: P(pred), that the reply is right: the computed one, else the stated one; None where there is none.
         why: how it was judged, or why not.
     """
 

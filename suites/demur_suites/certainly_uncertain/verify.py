@@ -108,7 +108,7 @@ def verify_run(
     ledger: Path,
     given: Mapping[str, Any],
 ) -> None:
-    """Write ``verified.jsonl`` into a run folder: id, confidence (null where there is none), why.
+    """Write ``verified.jsonl`` into a run folder: id, computed_confidence (null where there is none), why.
 
     Args:
         folder: of the finished run.
@@ -135,5 +135,8 @@ def verify_run(
             **limits,
         )
     )
-    lines = [{"id": id, "confidence": one.probability, "why": one.why} for id, one in found.items()]
+    lines = [
+        {"id": id, "computed_confidence": answer.probability, "why": answer.why}
+        for id, answer in found.items()
+    ]
     write_atomic(folder / VERIFIED, "".join(canonical(line) + "\n" for line in lines))

@@ -186,8 +186,13 @@ def verbal(row: Row) -> float | None:
     return None if row.reply.confidence is None else float(row.reply.confidence)
 
 
+def computed(row: Row) -> float | None:
+    """The confidence in [0, 1] that a method computed: P(True), a share of votes."""
+    return None if row.response is None else row.response.computed_confidence
+
+
 def own(row: Row) -> float | None:
-    """The system's own confidence in [0, 1] (P(True), share of votes, a function's own)."""
+    """The confidence in [0, 1] that a system gives without being asked for one."""
     return None if row.response is None else row.response.confidence
 
 

@@ -37,6 +37,7 @@ from demur_suites.mm_aqa.scoring import (
     BESIDE,
     Row,
     Score,
+    computed,
     confidences,
     matrix_of,
     max_prob,
@@ -144,6 +145,7 @@ Confidence = Callable[[Row], float | None]
 SOURCES: tuple[tuple[str, str, Confidence, Sequence[float] | None], ...] = (
     ("verbal confidence", "vconf", verbal, TAUS),
     ("MaxProb", "base", max_prob, None),
+    ("computed confidence", "base", computed, None),
     ("own confidence", "base", own, None),
 )
 """Baselines by threshold: name, condition of the replies, the confidence, thresholds (None: every value)."""
@@ -214,7 +216,7 @@ def baselines_table(scores: Sequence[Score]) -> Table:
         ),
         rows,
         "oracle tau: the best on these very items, an upper bound. Undefined MCCs are never the best. Self-consistency "
-        "and P(True) are systems of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'own "
+        "and P(True) are systems of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'computed "
         "confidence'.",
         "RC-AUC, AURC: risk over coverage of the answered items; answering the unanswerable is an error.",
     )
