@@ -182,7 +182,7 @@ def changed_since(
     return lines
 
 
-class Scored(NamedTuple):
+class OpenedOutputs(NamedTuple):
     """Items, and the replies to score."""
 
     items: Path
@@ -198,7 +198,7 @@ def open_outputs(
     items: Path | None = None,
     *,
     skip_bad: bool = False,
-) -> Scored:
+) -> OpenedOutputs:
     """Items with their outputs, from runs, files of outputs, or files that hold both.
 
     Args:
@@ -215,7 +215,7 @@ def open_outputs(
     if of_runs is not None:
         loaded = chosen.open(of_runs, skip_bad=skip_bad)
         changed = changed_since(chosen, loaded.items, paths)
-        return Scored(of_runs, loaded, read_outputs(paths, skip_bad=skip_bad), changed)
+        return OpenedOutputs(of_runs, loaded, read_outputs(paths, skip_bad=skip_bad), changed)
     first, *more = paths
     try:
         loaded = chosen.open(first, skip_bad=skip_bad)
@@ -234,7 +234,7 @@ def open_outputs(
                     item=str(path),
                     cure="put parts of one set into one folder and give that; score repeats one by one",
                 )
-    return Scored(first, loaded, outputs, [])
+    return OpenedOutputs(first, loaded, outputs, [])
 
 
 def _holds_outputs(path: Path) -> bool:

@@ -23,6 +23,7 @@ from demur.models.run import complete_all, run_sync
 from demur_suites.files import prompt_text
 from demur_suites.outputs import VERIFIED, read_outputs
 from demur_suites.p_true import ONE_WORD, yes_share
+from demur_suites.running import Limits
 
 NO_LOGPROBS = "the server sends no log-probabilities"
 
@@ -106,7 +107,7 @@ def verify_run(
     asked: Mapping[str, Sample],
     root: Path,
     ledger: Path,
-    given: Mapping[str, Any],
+    limits: Limits,
 ) -> None:
     """Write ``verified.jsonl`` into a run folder: id, computed_confidence (null where there is none), why.
 
@@ -116,7 +117,7 @@ def verify_run(
         asked: question id -> question.
         root: folder that photos are relative to.
         ledger: of the run.
-        given: keywords of the run: concurrency, budget, prices.
+        limits: of the run.
     """
     [replies] = read_outputs([folder]).values()
     answers = {
@@ -124,7 +125,6 @@ def verify_run(
         for id, reply in replies.items()
         if id in asked and not reply.error and visible(reply.text).strip()
     }
-    limits = {k: given.get(k) for k in ("concurrency", "budget", "prices")}
     found = run_sync(
         verified(
             addresses_of(model),
@@ -132,7 +132,7 @@ def verify_run(
             asked,
             read_image=lambda ref: stored(ref, root),
             ledger=ledger,
-            **limits,
+            **limits._asdict(),
         )
     )
     lines = [

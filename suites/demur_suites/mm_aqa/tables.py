@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from demur.core.records import Response
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.gallery import Card, Glyph
+from demur_suites.base import Scored
+from demur_suites.gallery import Card, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
 from demur_suites.gallery import Row as ShownRow
@@ -31,7 +31,6 @@ from demur_suites.mm_aqa.measures import (
     se,
     sweep,
 )
-from demur_suites.mm_aqa.replies import read_reply
 from demur_suites.mm_aqa.routing import WORDS, question_kind
 from demur_suites.mm_aqa.scoring import (
     BESIDE,
@@ -484,9 +483,7 @@ def statistics(items: Sequence[Item]) -> list[Table]:
 def cards(
     items: Sequence[Item],
     root: Path,
-    outputs: Mapping[str, Mapping[str, Response]],
-    parser: str,
-    abstain: str,
+    scored: Mapping[str, Mapping[str, Scored]],
 ) -> Iterator[Card]:
     """One card a pair: a row the item, a row each twin, with the replies under each condition."""
     pairs: dict[str, list[Item]] = {}
@@ -496,17 +493,14 @@ def cards(
         rows = []
         for item in several:
             shown = []
-            for model, answers in outputs.items():
+            for model, replies in scored.items():
                 for c in CONDITIONS:
-                    if (response := answers.get(question_id(item.id, c))) is not None:
-                        reply = read_reply(response, c, parser, abstain)
-                        glyph: Glyph = "f" if reply.problem else "d" if reply.abstains else "u"
-                        words = (
-                            f"{reply.problem}: {reply.detail}"
-                            if reply.problem
-                            else reply.answer[:300]
-                        )
-                        shown.append(ShownReply(f"{model}, {c}", glyph, words))
+                    reply = replies.get(question_id(item.id, c))
+                    if reply is not None and reply.grade is not None:
+                        row: Row | None = reply.grade.reading
+                        words = row.reply.answer[:300] if row else ""
+                        words = words or reply.grade.reason
+                        shown.append(ShownReply(f"{model}, {c}", glyph(reply), words))
             right = (
                 f"right: {item.answers.display_form}" if item.answerable else "right: to abstain"
             )

@@ -21,7 +21,7 @@ from demur_suites.mm_thebench.annotation import pictures_of
 from demur_suites.mm_thebench.items import Item
 from demur_suites.mm_thebench.judging import ChainJudge, judge_all, right_answer
 from demur_suites.mm_thebench.measures import Judged
-from demur_suites.outputs import Scored
+from demur_suites.outputs import OpenedOutputs
 
 Of = Literal["steps", "answers", "rubric"]
 JUDGED_AS = "judge.jsonl"
@@ -82,7 +82,7 @@ def decisions(item: Item, response: Response, judged: Judged, of: Of) -> Iterato
 
 
 def meta_task(
-    given: Scored,
+    given: OpenedOutputs,
     judge: ChainJudge,
     out: Path,
     *,
