@@ -25,10 +25,8 @@ from demur.curation.rebuild import enlarge
 from demur.curation.sources import options_of
 from demur.curation.sources.generic import Generic
 from demur.evaluation.asking import ask
-from demur.evaluation.questions import Questions
+from demur.evaluation.options import RunOptions
 from demur.indexing.folder import read_manifest
-from demur.scenarios.conditions import conditions
-from demur.scenarios.contexts import standard
 from demur.scenarios.systems.http_mapping import RagMapping
 from demur.scenarios.systems.model import Sampling
 
@@ -204,8 +202,8 @@ def test_no_release_takes_a_bait(bait, sent, release):
     for name, _ in forms("encoders", text):
         opened = demur.open_release(release)
         opened.manifest["encoder"] = {"name": name}
-        questions = Questions(standard(), conditions(["none"]), 0, None, False, 1, None)
-        refused(release, act, lambda: ask(opened, ["reader"], sent / "runs", questions), text)  # noqa: B023
+        options = RunOptions(strictness="none", out=sent / "runs")
+        refused(release, act, lambda: ask(opened, ["reader"], options), text)  # noqa: B023
 
 
 def test_a_field_map_reads_below_its_folder_and_asks_nobody(sent):

@@ -32,13 +32,13 @@ from demur_suites.options import Option, filled
 from demur_suites.plain import plain_score, plain_table
 
 if TYPE_CHECKING:
+    from demur.evaluation.options import RunOptions
     from demur.evaluation.run_folder import Task
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur.scenarios.systems import SystemLike
     from demur_suites.gallery import Card
     from demur_suites.published import Finding, PublishedRow
-    from demur_suites.running import Limits
 
 I = TypeVar("I")  # noqa: E741 - an item of a suite
 S = TypeVar("S")
@@ -250,7 +250,7 @@ class Suite(ABC, Generic[I, S]):
         )
 
     def finish_run(
-        self, folder: Path, system: SystemLike, loaded: Loaded[I], ledger: Path, limits: Limits
+        self, folder: Path, system: SystemLike, loaded: Loaded[I], options: RunOptions
     ) -> None:
         """What else a suite asks a system after its run, kept in the run's folder and ledger; nothing by default."""
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from demur.core import plugins
 from demur.core.code import code_digest
 from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
@@ -16,27 +15,14 @@ from demur.core.records import AnswerSpec, Ask, ContextSet, Response, Sample, Sc
 from demur.core.store import digest
 from demur.core.uris import read_image
 from demur.evaluation.asking import Opened, ask_opened
+from demur.evaluation.options import RunOptions
 from demur.evaluation.run_folder import Task
+from demur.evaluation.runner import Plan
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.render import ask as make_ask
 from demur.scenarios.systems import SystemContext, SystemLike, name_of, split_name
-from demur.scenarios.systems.model import ModelSystem
 from demur_suites.base import Grader, Suite
 from demur_suites.scoring import graded
-
-if TYPE_CHECKING:
-    from demur.models import Budget
-
-
-class Limits(NamedTuple):
-    """What bounds the model calls of a run."""
-
-    concurrency: int | None = None
-    """Calls at once, of each endpoint and function; None for 8, and 1 of a plain function."""
-    budget: Budget | None = None
-    """Stops the run, resumable, before it costs more."""
-    prices: Path | None = None
-    """Price table that overlays the shipped one."""
 
 
 def tasks_of(
@@ -90,7 +76,7 @@ def run(
     skip_bad: bool = False,
     sampling: Mapping[str, Any] | None = None,
     concurrency: int | None = None,
-    budget: Budget | None = None,
+    budget: float | None = None,
     prices: Path | None = None,
     steps: Progress = QUIET,
     fresh: bool = False,
@@ -108,7 +94,7 @@ def run(
         skip_bad: leave bad items out and count them.
         sampling: temperature, max_tokens ... of models.
         concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
-        budget: stops the run, resumable, before it costs more.
+        budget: dollars; stops the run, resumable, before it costs more.
         prices: price table that overlays the shipped one.
         steps: progress of the run.
         fresh: reuse nothing: ask everything again.
@@ -121,7 +107,6 @@ def run(
         BadInput: problems of the items.
     """
     out = Path(out)
-    limits = Limits(concurrency, budget, prices)
     values = suite.check_options(options)
     loaded = suite.open(path, skip_bad=skip_bad)
     prompts = suite.prompts()
@@ -144,42 +129,33 @@ def run(
         "items_path": str(Path(path).resolve()),
         "prompts": {str(c): prompts.used(c) for c in conditions},
     }
-    ledger = out / "calls.sqlite"
-    opened = []
-    for system in several:
-        called, spec = split_name(system)
-        context = SystemContext(
-            read_image=lambda ref: read_image(ref, loaded.root),
-            prompts=prompts,
-            ledger=ledger,
-            concurrency=concurrency,
-            prices=prices,
-            options={
-                **({"name": called} if called else {}),
-                **(sampling or {} if _samples(spec) else {}),
-            },
-        )
-        opened.append(Opened.of(system, context))
-    folders = ask_opened(
-        opened,
-        tasks,
-        SuiteJudge(suite, loaded.items, tasks, values),
-        out,
-        about=about,
-        ledger=ledger,
+    how = RunOptions(
+        out=out,
+        concurrency=concurrency,
         budget=budget,
-        steps=steps,
+        prices=prices,
         fresh=fresh,
+        system_options=dict(sampling or {}),
     )
+    opened = [
+        Opened.of(
+            system,
+            SystemContext(
+                read_image=lambda ref: read_image(ref, loaded.root),
+                prompts=prompts,
+                ledger=how.calls,
+                concurrency=concurrency,
+                prices=prices,
+                options=how.system_options,
+            ),
+        )
+        for system in several
+    ]
+    judge = SuiteJudge(suite, loaded.items, tasks, values)
+    folders = ask_opened(opened, Plan(tasks, about), judge, how, steps=steps)
     for system, folder in zip(several, folders, strict=True):
-        suite.finish_run(folder, split_name(system)[1], loaded, ledger, limits)
+        suite.finish_run(folder, split_name(system)[1], loaded, how)
     return folders
-
-
-def _samples(spec: SystemLike) -> bool:
-    """Whether a system takes sampling options: a model does, and a system made of models."""
-    factory = plugins.find("systems", spec)[0] if isinstance(spec, str) else None
-    return isinstance(factory, type) and issubclass(factory, ModelSystem)
 
 
 class SuiteJudge:

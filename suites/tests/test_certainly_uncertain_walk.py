@@ -12,8 +12,8 @@ from strategies import png
 
 import demur_suites
 from demur.cli import main
-from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Response, Sample
+from demur.core.errors import BadInput, UsageError
+from demur.core.records import AnswerSpec, Response, Sample, Status
 from demur.judge.local import LocalJudge
 from demur.testing import FakeEndpoint, running
 from demur_suites import check_suite, read_outputs
@@ -285,15 +285,20 @@ def lave(body: dict) -> str:
 
 
 def test_an_answer_that_looks_like_a_verdict_is_not_read_as_declining(tmp_path):
-    async def credit(reply: str, answer: str):
-        async with Evaluator("lave:python:os:getcwd", tmp_path / "l.sqlite") as evaluator:
-            return await evaluator.credit(
-                "a", "Which grade has the egg?", answer, False, Response(text=reply)
-            )
+    question = Sample(
+        id="a",
+        source="s",
+        question="Which grade has the egg?",
+        answers=AnswerSpec(accepted=(("A",),)),
+    )
 
-    idk, rating, why = asyncio.run(credit("The rating is A.", "A"))
-    assert idk is rating is None
-    assert "may be the answer" in why
+    async def grade():
+        async with Evaluator("lave:python:os:getcwd", tmp_path / "l.sqlite") as evaluator:
+            return await evaluator.grade(Response(text="The rating is A."), question)
+
+    grade = asyncio.run(grade())
+    assert grade.status is Status.UNJUDGED
+    assert grade.reading.idk is grade.reading.credit is None
 
 
 @pytest.mark.integration
@@ -372,7 +377,7 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
         {**good, "id": "e", "image": "../../etc/passwd"},
         {**good, "id": "f", "answer": " "},
         {**good, "id": "c0"},
-        {**good, "id": "g", "category": "complex", "idk_answer": " "},
+        {**good, "id": "g", "category": "complex", "idk_answer": " ", "idk_question": "Why?"},
         {**good, "id": "h", "image": "no.png", "control_image": "nope.png"},
     ]
     write(pairs, lines)
@@ -453,3 +458,104 @@ def test_a_judge_that_raises_leaves_its_answers_unjudged_and_the_score_is_made(p
     scores = suite.scores(items, outputs, judge=f"{__name__}:Raising", evaluators="")
     replies = next(t for t in suite.tables(scores, items) if t.name == "cu-replies").records()[0]
     assert (replies["graded"], replies["unjudged"]) == (2, 1)
+
+
+# --- the published set --------------------------------------------------------------------------
+
+
+def hub(id: str, category: str, answerable: object, question: str, answer: str, image: str) -> dict:
+    turns = [
+        {"from": "human", "value": f"<image>\n{question}"},
+        {"from": "gpt", "value": answer},
+    ]
+    return {
+        "id": id,
+        "image": image,
+        "conversations": turns,
+        "category": category,
+        "answerable": answerable,
+    }
+
+
+PUBLISHED = [
+    hub("k_1", "knowledge", True, "What is on the table?", "a cup", "d/1.jpg"),
+    hub("k_2", "knowledge", False, "Who made the cup?", "I don't know.", "d/1.jpg"),
+    hub("e_1", "extraneous", True, "What colour is the car?", "red", "v/2.jpg"),
+    hub(
+        "e_1_gone",
+        "extraneous",
+        "false",
+        "What colour is the car?",
+        "I don't see a car.",
+        "v/2_i.jpg",
+    ),
+    hub("t_1", "temporal", False, "What happens next?", "I don't know.", "d/3.jpg"),
+    hub("a_1", "ambiguous", 1, "How many are there?", "two", "d/4.jpg"),
+    hub("a_2", "ambiguous", 0, "Is it large?", "I don't know.", "d/4.jpg"),
+    hub("a_3", "ambiguous", 0, "Is it old?", "I don't know.", "d/4.jpg"),
+]
+
+
+@pytest.mark.parametrize(
+    "name", ["certainlyuncertain_v0.1_test.jsonl", "certainlyuncertain_v0.1_train.json"]
+)
+def test_the_published_rows_are_pairs_where_they_can_be_joined_and_else_single_items(
+    tmp_path, name
+):
+    lines = name.endswith("l")
+    text = "".join(json.dumps(r) + "\n" for r in PUBLISHED) if lines else json.dumps(PUBLISHED)
+    (tmp_path / name).write_text(text)
+    suite = demur_suites.suite(NAME)
+    loaded = suite.open(tmp_path)
+    assert [(p.id, p.members) for p in loaded.items] == [
+        ("k_1", ("answerable", "unanswerable")),
+        ("e_1", ("answerable", "unanswerable")),
+        ("t_1", ("unanswerable",)),
+        ("a_1", ("answerable",)),  # two could be its partner
+        ("a_2", ("unanswerable",)),
+        ("a_3", ("unanswerable",)),
+    ]
+    assert sum(n for note, n in loaded.notes.items() if "single items" in note) == 4
+    assert suite.open(tmp_path / name).items == loaded.items
+    replies = {q.id: Response(text="I don't know.") for q in suite.questions(loaded.items)}
+    [score] = suite.scores(loaded.items, {"m": replies})
+    by = score.by["ambiguity"]
+    assert (by["accuracy"].value, by["accuracy"].n) == (2 / 3, 3)
+    assert (by["dual"].value, by["dual"].n, by["dual"].unjudged) == (None, 0, 0)
+    assert (score.by["knowledge"]["dual"].value, score.by["knowledge"]["dual"].n) == (0, 1)
+    list(suite.cards(loaded.items, tmp_path, {}))
+
+
+def test_a_published_row_that_is_none_is_named_with_its_line(tmp_path):
+    rows = [PUBLISHED[0], PUBLISHED[1] | {"category": "mood"}, {"id": "z", "conversations": []}]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    with pytest.raises(BadInput) as refused:
+        demur_suites.suite(NAME).open(tmp_path)
+    assert "x.jsonl:2 (k_2)" in str(refused.value)
+    assert "x.jsonl:3 (z)" in str(refused.value)
+
+
+def test_one_pair_under_several_categories_is_one_pair(pairs):
+    lines = [json.loads(line) for line in (pairs / "pairs.jsonl").read_text().splitlines()]
+    copies = [{**lines[0], "id": f"again-{kind}", "category": kind} for kind in KINDS]
+    write(pairs, [*lines, *copies])
+    suite = demur_suites.suite(NAME)
+    with pytest.raises(BadInput) as refused:
+        suite.open(pairs)
+    assert "again-temporal" in str(refused.value)
+    assert len(suite.open(pairs, skip_bad=True).items) == len(lines)
+
+
+def test_the_interval_of_a_constant_is_no_point(pairs):
+    suite = demur_suites.suite(NAME)
+    items = suite.open(pairs).items
+    replies = {
+        q.id: Response(text="red", confidence=0.9)
+        for q in suite.questions(items)
+        if not q.answerable
+    }
+    [score] = suite.scores(items, {"m": replies})
+    for name, least in (("accuracy", 0.0), ("cw", -0.9)):
+        measure = score.by["knowledge"][name]
+        assert measure.value == pytest.approx(least)
+        assert measure.low < measure.high

@@ -473,6 +473,15 @@ def test_bootstrap_against_scipy() -> None:
     assert ours == pytest.approx((theirs.low, theirs.high), abs=0.005)
 
 
+@pytest.mark.parametrize("n", [20, 60, 120, 400])
+def test_one_hallucination_is_never_surer_than_none(n):
+    none, single = np.zeros(n), np.eye(1, n)[0]
+    (_, most_of_none, _), (_, most_of_single, _) = of_shares(
+        [none, single], np.arange(n) // 2, Auto()
+    )
+    assert most_of_single > most_of_none
+
+
 def test_a_share_of_nothing_or_everything_is_not_certain():
     cluster = np.repeat(np.arange(30), 4)
     none, every = of_shares([np.zeros(120), np.ones(120)], cluster, Auto())

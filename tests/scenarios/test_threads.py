@@ -15,7 +15,8 @@ import pytest
 from strategies import sample
 
 from demur.core.records import Response
-from demur.evaluation.questions import Questions
+from demur.evaluation import questions
+from demur.evaluation.options import RunOptions
 from demur.evaluation.runner import answer_of, grade_all
 from demur.judge.local import LocalJudge
 from demur.scenarios.conditions import Prompts, condition
@@ -198,7 +199,7 @@ async def test_a_judge():
         async def answer(self, ask):
             return Response(text="forty-two")
 
-    tasks = Questions([recipe("oracle")], [condition("moderate")]).tasks([sample("q")])
+    tasks = questions.tasks(RunOptions(scenarios="oracle"), [sample("q")])
     (graded,) = await beside(computing, grade_all(tasks, Echo(), Slow()))
     assert graded.verdict.outcome == "correct"
 

@@ -12,7 +12,7 @@ from demur.core.turns import Turn, asked_in, turns_of
 from demur.curation.from_docs.make import from_docs
 from demur.curation.from_docs.questions import read_questions
 from demur.evaluation.asks import write_asks
-from demur.evaluation.questions import Questions
+from demur.evaluation.options import RunOptions
 from demur.judge.model import _question_text
 from demur.release import Release
 from demur.scenarios.conditions import Condition, Prompts
@@ -68,9 +68,7 @@ def test_from_a_log_to_a_model(release, tmp_path):
     assert [m.role for m in messages] == ["system", "user", "assistant", "user"]
     assert messages[1].parts[0].text == "Is there a Team plan?"
     assert "What does it cost" in messages[3].parts[-1].text
-    write_asks(
-        release, tmp_path / "asks.jsonl", Questions([recipe("oracle")], [Condition("moderate")])
-    )
+    write_asks(release, tmp_path / "asks.jsonl", RunOptions(scenarios="oracle"))
     written = [json.loads(line) for line in (tmp_path / "asks.jsonl").read_text().splitlines()]
     assert [row["turns"] for row in written if row["turns"]] == [BEFORE]
     assert (

@@ -235,13 +235,12 @@ def measured(
         np.array([getattr(g, name) for g in sure], dtype=bool) for name in ("gold_idk", "idk")
     )
     found = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
-    pairs: dict[str, list[Graded]] = {}
+    members: dict[str, list[Graded]] = {}
     for g in main:
-        pairs.setdefault(g.pair, []).append(g)
-    whole = [
-        own for own in pairs.values() if len(own) == 2 and all(g.credit is not None for g in own)
-    ]
-    lost = sum(any(g.status == "failed" for g in own) for own in pairs.values())
+        members.setdefault(g.pair, []).append(g)
+    pairs = [own for own in members.values() if len(own) == 2]  # no single items
+    whole = [own for own in pairs if all(g.credit is not None for g in own)]
+    lost = sum(any(g.status == "failed" for g in own) for own in pairs)
 
     def of(
         name: str,

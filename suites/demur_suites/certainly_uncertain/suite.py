@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.records import Response, Sample
 from demur.core.store import Problems
+from demur.evaluation.options import RunOptions
 from demur.models.run import run_sync
 from demur.scenarios.systems import SystemLike
 from demur_suites.base import Grade, Grader, Loaded, Outputs, Scored, Suite
@@ -24,7 +25,6 @@ from demur_suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur_suites.certainly_uncertain.train import export
 from demur_suites.certainly_uncertain.verify import verify_run
 from demur_suites.options import Option
-from demur_suites.running import Limits
 
 if TYPE_CHECKING:
     from demur.reports.svg import Panel
@@ -97,14 +97,13 @@ class CertainlyUncertain(Suite[Pair, Score]):
         folder: Path,
         system: SystemLike,
         loaded: Loaded[Pair],
-        ledger: Path,
-        limits: Limits,
+        options: RunOptions,
     ) -> None:
         """Each model's P(pred) of its own answers (`verify`); of other systems the stated confidence counts."""
         if isinstance(system, str) and system.startswith("model:"):
             asked = {q.id: q for q in questions(loaded.items)}
             model = system.removeprefix("model:")
-            verify_run(folder, model, asked, loaded.root, ledger, limits)
+            verify_run(folder, model, asked, loaded.root, options)
 
     @asynccontextmanager
     async def grading(self, items: Sequence[Pair], **options: Any) -> AsyncIterator[Grader]:

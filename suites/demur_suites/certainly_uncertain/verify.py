@@ -16,14 +16,14 @@ from demur.core.records import ImagePart, ImageRef, Message, Request, Response, 
 from demur.core.store import canonical, write_atomic
 from demur.core.thinking import visible
 from demur.core.uris import read_image as stored
-from demur.models import model_id, open_model
+from demur.evaluation.options import RunOptions
+from demur.models import Budget, model_id, open_model
 from demur.models.lenient import LenientModel
 from demur.models.names import addresses_of
 from demur.models.run import complete_all, run_sync
 from demur_suites.files import prompt_text
 from demur_suites.outputs import VERIFIED, read_outputs
 from demur_suites.p_true import ONE_WORD, yes_share
-from demur_suites.running import Limits
 
 NO_LOGPROBS = "the server sends no log-probabilities"
 
@@ -106,8 +106,7 @@ def verify_run(
     model: str,
     asked: Mapping[str, Sample],
     root: Path,
-    ledger: Path,
-    limits: Limits,
+    options: RunOptions,
 ) -> None:
     """Write ``verified.jsonl`` into a run folder: id, computed_confidence (null where there is none), why.
 
@@ -116,8 +115,7 @@ def verify_run(
         model: its model string, or several of one model joined by commas.
         asked: question id -> question.
         root: folder that photos are relative to.
-        ledger: of the run.
-        limits: of the run.
+        options: of the run: its ledger, concurrency, budget and prices.
     """
     [replies] = read_outputs([folder]).values()
     answers = {
@@ -131,8 +129,10 @@ def verify_run(
             answers,
             asked,
             read_image=lambda ref: stored(ref, root),
-            ledger=ledger,
-            **limits._asdict(),
+            ledger=options.calls,
+            concurrency=options.concurrency,
+            budget=Budget(options.budget).recorded_in(options.calls).sub_budget(folder.name),
+            prices=options.prices,
         )
     )
     lines = [
