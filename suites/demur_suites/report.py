@@ -8,6 +8,7 @@ from typing import Any
 from demur_suites.base import Outputs, Suite
 from demur_suites.gallery import write_gallery
 from demur_suites.scoring import score_models
+from demur_suites.tables import pruned
 
 
 def write_report(
@@ -49,7 +50,7 @@ def write_report(
         title=suite.title,
         about=suite.about,
         tables=[
-            *(suite.tables(scores, loaded.items) if scores else ()),
+            *(pruned(suite.tables(scores, loaded.items)) if scores else ()),
             *suite.statistics(loaded.items),
         ],
         notes=notes,

@@ -357,9 +357,11 @@ def _print_scores(
     outputs: Outputs,
     models: Sequence[str] = (),
 ) -> None:
+    from demur_suites.tables import pruned
+
     given = _given(chosen.options, args)
     scores = chosen.scores(loaded.items, outputs, models=models, skip_bad=args.skip_bad, **given)
-    tables = chosen.tables(scores, loaded.items)
+    tables = pruned(chosen.tables(scores, loaded.items))
     _print(tables, args, {})
     if args.json:
         return

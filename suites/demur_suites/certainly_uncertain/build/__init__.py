@@ -47,10 +47,10 @@ OPTIONS = (
     ),
     Option(
         "fill",
-        "opencv (offline), or lama:FILE, TorchScript (extra hf), which can act as any program can: take no file from strangers",
+        "opencv (offline; it can be seen, and the items say so), or lama:FILE, LaMa as ONNX",
         "opencv",
     ),
-    Option("dilate", "pixels by which masks grow", 20, least=1, most=200),
+    Option("dilate", "by how much masks grow, in % of their own side", 5, least=1, most=100),
     Option("control", "yes: also photos with something else removed", "yes", ("yes", "no")),
     Option("writer", "captions: the model that writes pairs", ""),
     Option("limit", "photos or captions to use; 0 for all", 0, least=0),
@@ -156,6 +156,7 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
         new_questions=bool(options["asker"]),
         control=options["control"] == "yes",
         dilate=options["dilate"],
+        filled=str(options["fill"]).partition(":")[0],
         route="scene-graph" if options["source"] == "gqa" else "image",
     )
     made = (one for scene in scenes for one in maker.pairs(scene))
