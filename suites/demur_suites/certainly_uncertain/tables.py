@@ -32,7 +32,6 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
         idk_table(scores),
         calibration_table(scores),
         threshold_table(scores),
-        chosen_table(scores),
         pair_table(scores),
         correlation_table(scores),
         evaluator_table(scores),
@@ -127,8 +126,8 @@ def idk_table(scores: Sequence[Score]) -> Table:
 
 
 def calibration_table(scores: Sequence[Score]) -> Table:
-    """ECE by all variants, Brier and AURC."""
-    names = ("ece", "ece_adaptive", "ece_classwise", "ece_idk", "brier", "aurc")
+    """ECE, also of unanswerable questions alone, Brier and AURC."""
+    names = ("ece", "ece_idk", "brier", "aurc")
     rows = [
         (
             s.model,
@@ -144,8 +143,7 @@ def calibration_table(scores: Sequence[Score]) -> Table:
         "Is the probability of a reply worth its number?",
         (*texts("Model"), *(number(TITLES[n]) for n in names), "n", "no P"),
         rows,
-        f"{bins} bins; adaptive ones hold equally many. classwise: the mean of replies that decline and of those "
-        "that answer. ECE (IDK): unanswerable questions alone. Half-right counts half. "
+        f"{bins} bins. ECE (IDK): unanswerable questions alone. Half-right counts half. "
         "Means over categories; lower is better.",
     )
 
@@ -176,21 +174,6 @@ def threshold_table(scores: Sequence[Score]) -> Table:
         "on the others. n: graded questions with a probability; this whole table is over these. ECE: of unanswerable "
         "questions.",
     )
-
-
-def chosen_table(scores: Sequence[Score]) -> Table:
-    """The thresholds that `threshold_table` takes."""
-    rows = [
-        (s.model, category, best, ", ".join(f"{t:g}" for t in of_folds))
-        for s in scores
-        for category, (best, of_folds) in s.thresholds.items()
-    ]
-    columns: tuple[str | Column, ...] = (
-        *texts("Model", "Category"),
-        Column("oracle", decimals=2),
-        *texts("of the folds"),
-    )
-    return table("cu-thresholds", "Thresholds on P(pred) that were chosen.", columns, rows)
 
 
 def pair_table(scores: Sequence[Score]) -> Table:

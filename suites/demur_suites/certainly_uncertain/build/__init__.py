@@ -32,7 +32,7 @@ OPTIONS = (
     Option("photos", "folder of the photos; by default the folder of the input", ""),
     Option(
         "finder",
-        "photos: a model that sees them and names the thing a question is about; else rules",
+        "photos: a model that sees them and names the thing a question is about; else its label",
         "",
     ),
     Option(
@@ -42,8 +42,8 @@ OPTIONS = (
     ),
     Option(
         "mask",
-        "grabcut (offline), or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)",
-        "grabcut",
+        "box (offline): the whole box; or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)",
+        "box",
     ),
     Option(
         "fill",
@@ -138,10 +138,8 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
         fill = inpainting.lama(Path(place))
     kind, _, place = str(options["mask"]).partition(":")
     detector, comma, segmenter = place.partition(",")
-    if kind not in ("grabcut", "sam") or bool(place) != bool(comma) or (place and kind != "sam"):
-        raise UsageError(
-            f"mask={options['mask']!r}", cure="grabcut, sam, or sam:DETECTOR,SEGMENTER"
-        )
+    if kind not in ("box", "sam") or bool(place) != bool(comma) or (place and kind != "sam"):
+        raise UsageError(f"mask={options['mask']!r}", cure="box, sam, or sam:DETECTOR,SEGMENTER")
     scenes = scenes[: options["limit"] or None]
     if options["asker"]:
         scenes = [photo_questions.things_of(scene) for scene in scenes]

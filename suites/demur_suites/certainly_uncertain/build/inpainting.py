@@ -1,7 +1,6 @@
 """Taking things out of a photo: a mask of the thing, grown a little, and the hole filled.
 
-    masks   a given mask; a given box cut out by grabCut; without boxes the region of a classifier's class activation
-            and grabCut; GroundingDINO and SAM of the extra ``hf``
+    masks   a given mask; a given box; GroundingDINO and SAM of the extra ``hf``
     fills   OpenCV on a small copy, blended with grain from around the hole, which can be seen; LaMa as ONNX
 
 Photos have at most `SIDE` pixels on their longer side; float boxes are (x0, y0, x1, y1) as shares of width and height.
@@ -63,49 +62,13 @@ def pixels_of(box: Sequence[float], width: int, height: int) -> tuple[int, int, 
     return left, top, max(left + 1, min(round(x1), width)), max(top + 1, min(round(y1), height))
 
 
-SMALL = 0.25
-"""A box that covers no more of the photo is removed whole: that leaves no rest of the thing."""
-
-
-def mask_in_box(photo: Pixels, box: Sequence[float]) -> Mask:
-    """The thing in a box: the hull of what grabCut finds there (a hull keeps antlers and tails that it misses).
-
-    The whole box where it is small (`SMALL`), or where grabCut finds next to nothing, or all of it.
-    """
-    cv2, (height, width) = cv(), photo.shape[:2]
-    whole = np.zeros((height, width), dtype=bool)
+def mask_of_box(photo: Pixels, box: Sequence[float]) -> Mask:
+    """The whole box, which leaves no rest of the thing."""
+    height, width = photo.shape[:2]
+    mask = np.zeros((height, width), dtype=bool)
     x0, y0, x1, y1 = pixels_of(box, width, height)
-    whole[y0:y1, x0:x1] = True
-    if whole.mean() <= SMALL:
-        return whole
-    half = cv2.resize(
-        photo, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA
-    )
-    a, b, c, d = pixels_of(box, half.shape[1], half.shape[0])
-    if (c - a) * (d - b) >= 0.98 * half.shape[0] * half.shape[1]:
-        return whole
-    cv2.setRNGSeed(0)
-    found = np.zeros(half.shape[:2], dtype=np.uint8)
-    models = np.zeros((1, 65)), np.zeros((1, 65))
-    cv2.grabCut(
-        half[:, :, ::-1].copy(), found, (a, b, c - a, d - b), *models, 4, cv2.GC_INIT_WITH_RECT
-    )
-    cut = ((found == cv2.GC_FGD) | (found == cv2.GC_PR_FGD)).astype(np.uint8)
-    if not 0.12 * (c - a) * (d - b) < cut.sum() < 0.97 * (c - a) * (d - b):
-        return whole
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(cut)
-    large = [n for n in range(1, len(stats)) if stats[n, cv2.CC_STAT_AREA] >= 0.02 * cut.sum()]
-    hull = np.zeros_like(cut)
-    points = np.argwhere(np.isin(labels, large))[:, ::-1].astype(np.int32)
-    if (
-        np.ptp(points, axis=0) < 0.88 * np.array([c - a, d - b])
-    ).any():  # the box is full of the thing; this is not
-        return whole
-    cv2.fillConvexPoly(hull, cv2.convexHull(points), 1)
-    return (
-        np.asarray(cv2.resize(hull, (width, height), interpolation=cv2.INTER_NEAREST)).astype(bool)
-        & whole
-    )
+    mask[y0:y1, x0:x1] = True
+    return mask
 
 
 def grown(mask: Mask, growth: float = GROWTH) -> Mask:
@@ -245,7 +208,7 @@ class Grounded(NamedTuple):
             raise UsageError(
                 f"the weights cannot be loaded: {str(error).splitlines()[0]}",
                 item=f"{detector}, {segmenter}",
-                cure="name folders that hold them: --mask sam:DETECTOR,SEGMENTER; or use --mask grabcut",
+                cure="name folders that hold them: --mask sam:DETECTOR,SEGMENTER; or use --mask box",
             ) from error
 
     def boxes(
@@ -279,22 +242,3 @@ class Grounded(NamedTuple):
             output.pred_masks, given["original_sizes"], given["reshaped_input_sizes"]
         )
         return np.asarray(masks[0][0, 0].numpy(), dtype=bool)
-
-
-def activation_box(photo: Image) -> Box:
-    """The box where the class activation of a classifier's best class is above half its maximum.
-
-    Raises:
-        MissingExtra: the extra ``demo`` (EfficientNet-Lite0) is not installed.
-    """
-    from demur.indexing.encoders.efficientnet_lite0 import EfficientNetLite0, fit_into_square
-
-    activation = EfficientNetLite0.open().activation(fit_into_square(photo))
-    side, longest = activation.shape[0], max(photo.size)
-    rows, columns = np.nonzero(activation >= 0.5 * activation.max())
-    edges = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) / side
-    shown = (
-        np.array([photo.width, photo.height, photo.width, photo.height]) / longest
-    )  # its share of the square
-    x0, y0, x1, y1 = np.clip((edges - (1 - shown) / 2) / shown, 0, 1)
-    return float(x0), float(y0), float(x1), float(y1)

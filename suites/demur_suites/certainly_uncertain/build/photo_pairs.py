@@ -128,7 +128,7 @@ class Maker:
         out: folder of the set; photos go below ``images/``.
         seed: of templates, controls and grain.
         fill: `inpainting.inpaint`, or LaMa's.
-        grounded: GroundingDINO and SAM instead of grabCut.
+        grounded: GroundingDINO and SAM instead of whole boxes.
         names: the thing of each question, by a model (`salient.named`); None for rules.
         new_questions: a model writes new questions from the photos (`photo_questions`): one of each thing is enough.
         control: whether to make controls.
@@ -242,8 +242,6 @@ class Maker:
         if not things and self.grounded is not None:
             boxes = self.grounded.boxes(photo, label)
             things = [Thing(label=label, box=b) for b in boxes if b[0] < b[2] and b[1] < b[3]]
-        elif not things and not scene.objects:
-            things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
                 with open_image(
@@ -255,7 +253,7 @@ class Maker:
                 found |= (
                     self.grounded.mask(photo, box)
                     if self.grounded
-                    else inpainting.mask_in_box(array, box)
+                    else inpainting.mask_of_box(array, box)
                 )
         return inpainting.grown(found, self.dilate) if found.any() else None
 
@@ -269,19 +267,18 @@ class Maker:
         """
         if not self.control:
             return None
-        height, width = mask.shape
-
-        def whole(thing: Thing) -> Mask:
-            found = np.zeros_like(mask)
-            if thing.box is not None:
-                x0, y0, x1, y1 = inpainting.pixels_of(thing.box, width, height)
-                found[y0:y1, x0:x1] = True
-            return found
-
         others = [o for o in scene.objects if o.box is not None and not same(o.label, label)]
         named = [o for o in others if stems(o.label) <= words]
-        taken = np.logical_or.reduce([mask, *map(whole, named)])
-        removable = [(inpainting.grown(whole(o), self.dilate), o) for o in others if o not in named]
+        boxes = {
+            place: inpainting.mask_of_box(array, o.box) for place, o in enumerate(others) if o.box
+        }
+        keep = [boxes[place] for place, o in enumerate(others) if o in named]
+        taken = np.logical_or.reduce([mask, *keep])
+        removable = [
+            (inpainting.grown(boxes[place], self.dilate), o)
+            for place, o in enumerate(others)
+            if o not in named
+        ]
         alike = [
             (_distance(other, mask), place, other, thing.label)
             for place, (other, thing) in enumerate(removable)
