@@ -18,7 +18,7 @@ from demur.reports.html import IMAGE_BUDGET
 from demur.reports.markup import csp_hash, table_html, text
 from demur.reports.svg import Panel
 from demur.reports.tables import Table
-from demur_suites.base import Scored
+from demur_suites.records import Scored
 
 Glyph = Literal["c", "i", "d", "u", "f", "p", "o"]
 """Right, wrong, deflected, unjudged, failed, as in the sample browser; partly right; a step without a match."""

@@ -21,12 +21,13 @@ from demur.evaluation.runner import Plan
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.render import ask as make_ask
 from demur.scenarios.systems import SystemContext, SystemLike, name_of, split_name
-from demur_suites.base import Grader, Suite
+from demur_suites.contract import Contract
+from demur_suites.records import Grader
 from demur_suites.scoring import graded
 
 
 def tasks_of(
-    suite: Suite[Any, Any],
+    suite: Contract[Any, Any],
     items: Sequence[Any],
     *,
     limit: int | None = None,
@@ -67,7 +68,7 @@ def tasks_of(
 
 
 def run(
-    suite: Suite[Any, Any],
+    suite: Contract[Any, Any],
     path: str | Path,
     systems: SystemLike | Sequence[SystemLike],
     out: str | Path,
@@ -112,7 +113,7 @@ def run(
     prompts = suite.prompts()
     if prompt is not None:
         prompts.replace(prompt, suite.prompt_files)
-    tasks = suite.tasks(loaded.items, limit=limit, prompts=prompts)
+    tasks = tasks_of(suite, loaded.items, limit=limit, prompts=prompts)
     suite.check_images(Path(path), tasks)
     several = (
         list(systems)
@@ -169,7 +170,7 @@ class SuiteJudge:
 
     def __init__(
         self,
-        suite: Suite[Any, Any],
+        suite: Contract[Any, Any],
         items: Sequence[Any],
         tasks: Sequence[Task],
         options: Mapping[str, Any],

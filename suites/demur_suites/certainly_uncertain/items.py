@@ -20,8 +20,8 @@ from pydantic import Field, field_validator, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record, Sample
 from demur.core.store import Problems
-from demur_suites.base import Loaded
 from demur_suites.files import folder_of, images_beside, items_by_id, items_file
+from demur_suites.records import Loaded
 from demur_suites.taxonomy import Uncertainty
 
 FILE = "pairs.jsonl"

@@ -11,12 +11,12 @@ from demur.core.uris import read_image
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.base import Scored
 from demur_suites.certainly_uncertain.items import MEMBERS, Pair
 from demur_suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
 from demur_suites.gallery import Card, Row, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
+from demur_suites.records import Scored
 from demur_suites.tables import n_note, number, scatter, table, with_n
 from demur_suites.taxonomy import MEANING, Uncertainty
 

@@ -11,7 +11,7 @@ from demur.core.records import Sample
 from demur.core.store import Problems, write_atomic
 from demur.reports.svg import standalone
 from demur.scenarios.conditions import Condition
-from demur_suites.base import Grader, Loaded, Outputs, Scored, Suite
+from demur_suites.base import Suite
 from demur_suites.mm_aqa import figures, tables
 from demur_suites.mm_aqa.audit import COLUMNS, audit
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
@@ -19,6 +19,7 @@ from demur_suites.mm_aqa.items import Item, read
 from demur_suites.mm_aqa.people import sample
 from demur_suites.mm_aqa.scoring import DECIDING, Score, grading, score
 from demur_suites.options import Option
+from demur_suites.records import Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
     from demur.reports.svg import Panel

@@ -29,8 +29,8 @@ from demur.core.records import ImageRef, Record, Response
 from demur.core.store import Problems, storage_errors, why_invalid
 from demur.core.uris import read_image
 from demur.corpora.formats import csv_rows, json_lines
-from demur_suites.base import Loaded
 from demur_suites.files import folder_of, image_in, images_beside
+from demur_suites.records import Loaded
 
 
 class Label(StrEnum):

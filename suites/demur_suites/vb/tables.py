@@ -13,10 +13,10 @@ from pathlib import Path
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.base import Scored
 from demur_suites.gallery import Card, Row, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
+from demur_suites.records import Scored
 from demur_suites.tables import n_note, number, table, with_n
 from demur_suites.vb.items import CELLS, PREFIXES, WHAT_IT_TESTS, Family
 from demur_suites.vb.measures import ALPHAS, TIE_BOUNDS, WEIGHTS, Score, sensitivity
