@@ -19,13 +19,13 @@ from pathlib import Path
 
 from demur.core.records import Request, Sample
 from demur.core.uris import read_image
-from demur.curation.sources import open_source
 from demur.evaluation import questions
 from demur.evaluation.options import RunOptions
 from demur.models import Model, complete_all, open_model
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
+from demur.sources import open_source
 from demur.testing import FakeEndpoint
 
 ATLAS = Path(__file__).resolve().parent.parent / "demur" / "sample" / "atlas"

@@ -18,9 +18,9 @@ import yaml
 from demur.core.errors import MissingExtra, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.store import read_json, write_json
-from demur.curation.build import curate
-from demur.curation.recipe import BuildRecipe, parse_recipe
-from demur.curation.sample_pool import sample_sources
+from demur.curation.build.curate import curate
+from demur.curation.build.recipe import BuildRecipe, parse_recipe
+from demur.curation.build.sample_pool import sample_sources
 from demur.evaluation.asking import ask
 from demur.evaluation.options import RunOptions
 from demur.indexing.encoders import open_encoder

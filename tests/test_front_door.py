@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from errors import raises
 from strategies import tiny_release
 
 import demur
@@ -118,7 +119,7 @@ def test_an_object_with_the_methods_of_a_system(release, tmp_path):
 
     run = demur.evaluate(demur.open_release(release), Own(), scenarios="oracle", out=tmp_path)
     assert outcomes(run) == [("oracle", "deflected")] * 6
-    with pytest.raises(UsageError, match="is not a system"):
+    with raises(UsageError, "int"):
         demur.evaluate(release, 7, out=tmp_path)
 
 
@@ -142,7 +143,7 @@ def test_all_of_it_works_in_a_running_loop(release, tmp_path):
     assert "oracle" in repr(compared)
     assert "<table" in compared._repr_html_()
     assert len(compared.to_pandas()) == len(compared.differences)
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert page.path.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
 def test_what_was_answered_is_not_asked_again_and_an_edited_function_is(release, tmp_path):
@@ -212,16 +213,16 @@ def test_an_index_is_built_and_searched(tmp_path):
     assert "Town 1" in repr(hits)
     assert hits.to_pandas().loc[0, "title"] == "Town 1"
     assert "3 " in repr(index)
-    with pytest.raises(UsageError, match="query is empty"):
+    with raises(UsageError, "query"):
         index.search()
 
 
 def test_errors_say_what_to_do(tmp_path, monkeypatch):
-    with pytest.raises(ReleaseError, match="no such folder"):
+    with raises(ReleaseError, item=tmp_path / "nowhere"):
         demur.open_release(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="hf:OWNER/NAME"):
+    with raises(UsageError, "hf:nobody", cure="hf:OWNER/NAME"):
         demur.open_release("hf:nobody")
-    with pytest.raises(StorageError, match=r"HF_HUB_OFFLINE.*give a release folder"):
+    with raises(StorageError, "HF_HUB_OFFLINE", item="hf:nobody/nothing"):
         demur.open_release("hf:nobody/nothing@v1.0.0")
 
 
@@ -237,7 +238,7 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
         (lambda: asked(warmth=3), "evaluate: no argument 'warmth' - options of models are extra"),
         (
             lambda: demur.gate(tmp_path, max_hallucination=0.2),
-            "expected Mapping[str, float] | None",
+            "--max-hallucination",
         ),
         (
             lambda: demur.grade("Which?", 3, "three"),
@@ -251,9 +252,7 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
             call()
         assert told in str(raised.value)
     assert not any(p.name.startswith("reads") for p in tmp_path.iterdir())
-    with pytest.raises(
-        TypeError, match=r"evaluate\(\) missing 1 required positional argument: 'system'"
-    ):
+    with pytest.raises(TypeError, match=r"evaluate\(\).*'system'"):
         demur.evaluate(release)
     import numpy as np
 
@@ -263,10 +262,10 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
 
 
 def test_the_folder_beside_a_release_is_answered_by_the_release(release, tmp_path):
-    with pytest.raises(ReleaseError, match=r"did you mean .*release"):
+    with raises(ReleaseError, item=tmp_path, cure="release"):
         demur.open_release(tmp_path)
     run = demur.evaluate(release, reads, scenarios="oracle", out=tmp_path / "runs")
-    with pytest.raises(ReleaseError, match="not the manifest of a release"):
+    with raises(ReleaseError, item=run.folder / "manifest.json"):
         demur.open_release(run.folder)
     assert repr(demur.open_release(release)).endswith("6 samples)")
 
@@ -286,7 +285,7 @@ def test_every_public_name_is_there_described_and_typed():
             ), name
             assert inspect.signature(thing).return_annotation is not inspect.Signature.empty, name
     assert dir(demur) == sorted(demur.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'evaluat'"):
+    with pytest.raises(AttributeError, match="'evaluat'"):
         _ = demur.evaluat
 
 
@@ -305,7 +304,7 @@ def test_the_package_report_is_the_function_too(release, tmp_path):
     import demur.reports.tables  # it takes the attribute's place
 
     run = demur.evaluate(release, reads, scenarios="oracle", out=tmp_path / "runs")
-    assert demur.report(run, tmp_path / "r.html").is_file()
+    assert demur.report(run, tmp_path / "r.html").path.is_file()
 
 
 @pytest.mark.integration

@@ -18,17 +18,17 @@ from demur.core.plugins import find, names
 from demur.core.store import Problems
 from demur.core.untrusted import Choice, acts_of, check, trusting
 from demur.corpora.docs import documents as read_docs
-from demur.curation.build_folder import recipe_at
-from demur.curation.indexes import open_searcher
-from demur.curation.pool import PoolSource
-from demur.curation.rebuild import enlarge
-from demur.curation.sources import options_of
-from demur.curation.sources.generic import Generic
+from demur.curation.build.folder import recipe_at
+from demur.curation.build.rebuild import enlarge
 from demur.evaluation.asking import ask
 from demur.evaluation.options import RunOptions
 from demur.indexing.folder import read_manifest
+from demur.pools.read import PoolSource
+from demur.retrieval.indexes import open_searcher
 from demur.scenarios.systems.http_mapping import RagMapping
 from demur.scenarios.systems.model import Sampling
+from demur.sources import options_of
+from demur.sources.generic import Generic
 
 BAITS = {
     "module": ("bait_module:Bait", "run"),

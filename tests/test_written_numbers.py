@@ -13,9 +13,9 @@ from demur.core.errors import UsageError
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order
 from demur.curation.mining.folder import Samples
-from demur.curation.sources import open_source
 from demur.indexing.chunk import open_chunker
 from demur.release.card import recall_lines
+from demur.sources import open_source
 
 NONE = ["\u00b2", "\u0663", "9" * 5_000, "-1", "1e3", "0x1", "1 2", "\u2467"]
 """No plain digits, or more of them than `int` reads."""

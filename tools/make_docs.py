@@ -60,7 +60,7 @@ def main() -> int:
             "api.md": api_page(),
         }
         if verbs := [v for v in verbs_elsewhere() if v.module.startswith("demur_suites.")]:
-            pages["suites-cli.md"] = cli_page("`demur suite` and `demur reasoning`", verbs, "")
+            pages["suites-cli.md"] = cli_page("`demur suite`", verbs, "")
     except ModuleNotFoundError as error:
         sys.stderr.write(
             f"make_docs: {error.name} is not installed for {sys.executable} - "

@@ -61,8 +61,6 @@ test)
     install 'open-clip-torch>=3' 'sentence-transformers>=5'
   fi
   install bertopic umap-learn 'trl>=1'  # the extras `topics` and `train`, after torch so that they take the one that is there
-  # The extra `autogen` pins protobuf 5, where onnx wants a newer one; both work with that, and what else it needs is here.
-  install --no-deps 'autogen-agentchat>=0.7' 'autogen-core>=0.7'
   if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
       say "installing Chromium for the report's tests"

@@ -10,7 +10,7 @@ from demur.cli._arguments import TRUST, add_shared, job, positive
 from demur.cli._output import say, show
 
 if TYPE_CHECKING:
-    from demur.curation.pool import PoolCounts
+    from demur.pools.counts import PoolCounts
 
 EXAMPLES = """examples:
   $ demur pool build webqa:/data/webqa mrag:/data/mrag --out pool
@@ -47,14 +47,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.curation.pool import Pool, build
-    from demur.curation.sources import source_at
+    from demur.api import Pool, build_pool
 
     if args.what == "show":
         counts = Pool(args.folder).counts
     else:
-        counts = build(
-            [source_at(text).open() for text in args.sources],
+        counts = build_pool(
+            args.sources,
             args.out,
             skip_bad=args.skip_bad,
             drop_duplicates=args.drop_duplicates,

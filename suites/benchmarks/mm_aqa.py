@@ -21,8 +21,9 @@ from typing import Any
 import demur_suites
 from demur.core.images import rgb
 from demur.core.records import Request, TextPart
-from demur_suites.mm_aqa.build import Models, meaning_by, rewriter_of
+from demur_suites.mm_aqa.build import meaning_by
 from demur_suites.mm_aqa.items import CATALOGUE, category_of
+from demur_suites.mm_aqa.models import Models
 from demur_suites.mm_aqa.pool import open_pool
 from demur_suites.mm_aqa.transforms import Given, Infeasible, transform
 
@@ -65,52 +66,48 @@ def by_model(out: Path, model: str, each: int) -> None:
     """Rewrite the first questions of the pool in every way; print how many pass, and what refuses the rest."""
     out.mkdir(parents=True, exist_ok=True)
     pool = open_pool("", 0, work=out).questions
-    models = Models(rewriter=model, ledger=out / "calls.sqlite", concurrency=1)
+    models = Models(model, ledger=out / "calls.sqlite", concurrency=1)
     _, similar = meaning_by("")
-    models.open()
-    try:
-        with (out / "rewritings.jsonl").open("w", encoding="utf-8") as file:
-            for name in REWRITTEN:
-                subset = "documents" if name == "contradictory-caption" else "images"
-                why: Counter[str] = Counter()
-                for a in [a for a in pool if a.subset == subset][:each]:
-                    replies: list[str] = []
-                    ask = rewriter_of(models, a.id)
+    with models, (out / "rewritings.jsonl").open("w", encoding="utf-8") as file:
+        for name in REWRITTEN:
+            subset = "documents" if name == "contradictory-caption" else "images"
+            why: Counter[str] = Counter()
+            for a in [a for a in pool if a.subset == subset][:each]:
+                replies: list[str] = []
+                ask = models.rewriter_of(a.id)
 
-                    def kept(
-                        prompt: str,
-                        words: dict[str, str],
-                        ask: Any = ask,
-                        replies: list[str] = replies,
-                    ) -> str:
-                        replies.append(ask(prompt, words))
-                        return replies[-1]
+                def kept(
+                    prompt: str,
+                    words: dict[str, str],
+                    ask: Any = ask,
+                    replies: list[str] = replies,
+                ) -> str:
+                    replies.append(ask(prompt, words))
+                    return replies[-1]
 
-                    images = tuple(rgb(p.data, a.id) for p in a.pictures())
-                    try:
-                        transform(name).apply(
-                            Given(a.question, images, a.answers, rewrite=kept, similar=similar)
-                        )
-                        said = "passed"
-                    except Infeasible as error:
-                        said = error.message
-                    why[
-                        said.removeprefix("the rewritten question did not pass: ").partition(":")[0]
-                    ] += 1
-                    row = {
-                        "transform": name,
-                        "question": a.question,
-                        "reply": replies[-1:],
-                        "gates": said,
-                    }
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                    file.flush()
-                sys.stdout.write(
-                    f"{CATALOGUE[name][0]:<4}{name:<26}{why.pop('passed', 0):>3} of {each} {dict(why)}\n"
-                )
-                sys.stdout.flush()
-    finally:
-        models.close()
+                images = tuple(rgb(p.data, a.id) for p in a.pictures())
+                try:
+                    transform(name).apply(
+                        Given(a.question, images, a.answers, rewrite=kept, similar=similar)
+                    )
+                    said = "passed"
+                except Infeasible as error:
+                    said = error.message
+                why[
+                    said.removeprefix("the rewritten question did not pass: ").partition(":")[0]
+                ] += 1
+                row = {
+                    "transform": name,
+                    "question": a.question,
+                    "reply": replies[-1:],
+                    "gates": said,
+                }
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.flush()
+            sys.stdout.write(
+                f"{CATALOGUE[name][0]:<4}{name:<26}{why.pop('passed', 0):>3} of {each} {dict(why)}\n"
+            )
+            sys.stdout.flush()
 
 
 def main() -> None:

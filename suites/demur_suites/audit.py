@@ -31,23 +31,17 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
         DataError: two columns of a table have one name.
         StorageError: a file cannot be read.
     """
-    known = {name: suite(name) for name in suites()}
+    tables_of = {name: suite(name).published_tables for name in suites()}
     rows: dict[str, list[PublishedRow]] = {}
     lines = []
     for path in paths:
         held = csv_lower(path, Problems())
         columns = set(held[0][1]) if held else set()
-        owner = next(
-            (
-                n
-                for n, s in known.items()
-                if columns - {"model", "n"} and columns <= s.audit_columns
-            ),
-            None,
-        )
+        told = columns - {"model", "n"}
+        owner = next((n for n, t in tables_of.items() if t and told and columns <= t.columns), None)
         if owner is None:
             lines += read_lines(path, problems)
         else:
             rows.setdefault(owner, []).extend(csv_lower(path, problems))
-    findings = [f for name, own in rows.items() for f in known[name].audit(own)]
+    findings = [f for name, t in tables_of.items() if t for f in t.audit(rows.get(name, ()))]
     return Audit([*findings, *audit(lines)], len(lines) + sum(map(len, rows.values())))

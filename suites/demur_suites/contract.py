@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from demur.reports.tables import Table
     from demur.scenarios.systems import SystemLike
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
+    from demur_suites.published import PublishedTables
 
 I = TypeVar("I")  # noqa: E741 - an item of a suite
 S = TypeVar("S")
@@ -67,8 +67,8 @@ class Contract(ABC, Generic[I, S]):
     """Role of a text of `prompts` -> name of its file, also of a user's own."""
     export_options: ClassVar[tuple[Option, ...]] = ()
     """Of `export`."""
-    audit_columns: ClassVar[frozenset[str]] = frozenset()
-    """Columns, in lower case, of its published tables: `demur suite audit` gives such tables to `audit`."""
+    published_tables: ClassVar[PublishedTables | None] = None
+    """What its published tables look like and must obey, for `demur suite audit`."""
 
     # --- what a suite must say, and what it may --------------------------------------------------
 
@@ -201,13 +201,11 @@ class Contract(ABC, Generic[I, S]):
     ) -> None:
         """What else a suite asks a system after its run, kept in the run's folder and ledger; nothing by default."""
 
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """Impossible figures in published tables of this suite.
-
-        Args:
-            rows: (file and line, column -> cell) of all tables whose columns are among ``audit_columns``.
-        """
-        return []
+    @property
+    def errata(self) -> str:
+        """Known errors of its paper's tables, as CSV: the file ``errata.csv`` beside the suite's; "" without one."""
+        path = Path(inspect.getfile(type(self))).with_name("errata.csv")
+        return read_text(path) if path.is_file() else ""
 
     # --- what all suites share -------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ class Option(NamedTuple):
     Attributes:
         name: of the keyword; the flag has dashes for underscores.
         help: one line.
-        default: its type is the option's type (str, int, float).
+        default: its type is the option's type (str, int, float; False: a flag).
         choices: allowed values; any when empty.
         least: lower bound of a number.
         most: upper bound of a number.
@@ -37,6 +37,10 @@ class Option(NamedTuple):
                 f"{self.name}={value!r}", cure=f"give one of {', '.join(self.choices)}"
             )
         if isinstance(self.default, str):
+            return
+        if isinstance(self.default, bool):
+            if not isinstance(value, bool):
+                raise UsageError(f"{self.name} is {value!r}", cure="give True or False")
             return
         types, kind = (
             (int, "a whole number") if isinstance(self.default, int) else ((int, float), "a number")

@@ -1,9 +1,14 @@
-"""Published tables of suites: their rows, and their numbers with what rounding leaves open."""
+"""Published tables of suites: the arithmetic that their own figures must obey.
+
+A suite states it as rules (`share_of`, `follows`, or a `Rule` of its own); one code checks them for every suite.
+Figures stand for all that rounds to them. Known errors of a suite's paper are in its ``errata.csv``.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -12,6 +17,8 @@ from demur.corpora.formats import csv_rows
 
 PublishedRow = tuple[str, dict[str, str]]
 """(file and line, column -> cell)."""
+LARGEST = 1e9
+"""No figure of a table is larger."""
 
 
 def csv_lower(path: Path, problems: Problems) -> list[PublishedRow]:
@@ -37,55 +44,148 @@ class Finding(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """One line of a published table.
+    """What tables print of one system under one condition.
 
     Attributes:
-        who: what the line is about.
-        place: file and line.
-        row: its cells as printed.
-        values: column -> number.
-        half: column -> half a unit of the last digit printed.
+        value: column -> number.
+        half: column -> half a unit of the last digit printed; 0 of what was filled in.
     """
 
-    who: str
-    place: str
-    row: Mapping[str, str]
-    values: Mapping[str, float]
-    half: Mapping[str, float]
+    value: dict[str, float]
+    half: dict[str, float]
+
+    def ends(self, column: str) -> tuple[float, float]:
+        """The least and the greatest number that a figure stands for."""
+        return self.value[column] - self.half[column], self.value[column] + self.half[column]
 
 
-def printed_lines(
-    rows: Iterable[PublishedRow],
-    texts: Collection[str] = ("model",),
-    fits: Callable[[str, float], bool] = lambda column, value: math.isfinite(value),
-) -> tuple[list[Printed], list[Finding]]:
-    """The numbers of published lines, and a finding for each cell that is no number that ``fits`` its column.
+class Rule(NamedTuple):
+    """What figures of one line must obey.
 
-    Empty cells, dashes and the stars of significance are no numbers and no findings.
+    Attributes:
+        kind: of the finding.
+        columns: a line without one of them is not checked.
+        fault: what is wrong with a line; "" where nothing is.
+        unless: a line with this column is not checked.
+    """
+
+    kind: str
+    columns: tuple[str, ...]
+    fault: Callable[[Printed], str]
+    unless: str = ""
+    severity: Literal["defect", "note"] = "defect"
+
+
+def share_of(column: str, n: str | int, *, unit: float = 1.0, percent: bool = True) -> Rule:
+    """A share must be so many of n items (a column, or a number), in steps of ``unit`` items."""
+    scale = 100 if percent else 1
+
+    def fault(line: Printed) -> str:
+        items = line.value[n] if isinstance(n, str) else n
+        value, half = line.value[column], line.half[column]
+        count = unit * round(value * items / scale / unit)
+        if items and abs(scale * count / items - value) <= half + 1e-9:
+            return ""
+        nearest = f": {count:g} of {items:g} is {scale * count / items:.4g}" if items else ""
+        return f"{column} {value:g} is no share of {items:g}{nearest}"
+
+    return Rule("count", (column, n) if isinstance(n, str) else (column,), fault)
+
+
+def follows(
+    column: str,
+    of: Sequence[str],
+    formula: Callable[..., float | None],
+    *,
+    kind: str = "total",
+    slack: float = 0.0,
+    unless: str = "",
+) -> Rule:
+    """A figure must follow from others of its line, wherever their rounding lies.
 
     Args:
-        rows: of the tables.
-        texts: columns that hold text; those that are filled say what a line is about.
-        fits: (column, value; NaN for other text) -> whether the column can hold the value.
+        column: the figure.
+        of: the others, in the order of the formula's arguments.
+        formula: None where it is undefined.
+        kind: of the finding.
+        slack: what other rounding, not printed, may add.
+        unless: a line with this column is not checked.
     """
-    lines: list[Printed] = []
-    findings: list[Finding] = []
-    for place, row in rows:
-        who = ", ".join(row[c].strip() for c in texts if row.get(c, "").strip()) or place
-        values: dict[str, float] = {}
-        half: dict[str, float] = {}
-        for column in sorted(set(row) - set(texts)):
-            text = row[column].strip().rstrip("*").strip().replace("\u2212", "-")
-            if text in ("", "-", "\u2013", "\u2014"):
-                continue
-            try:
-                value = float(text)
-            except ValueError:
-                value = math.nan
-            if fits(column, value):
-                values[column], half[column] = value, 0.5 * 10.0 ** -len(text.partition(".")[2])
-            else:
-                message = f"{column} is {row[column]!r}, which is not a possible value"
-                findings.append(Finding("number", "defect", f"{place}, {who}", message))
-        lines.append(Printed(who, place, row, values, half))
-    return lines, findings
+
+    def fault(line: Printed) -> str:
+        results = [formula(*corner) for corner in product(*(line.ends(c) for c in of))]
+        defined = [r for r in results if r is not None]
+        value, room = line.value[column], line.half[column] + slack + 1e-9
+        if not defined:
+            return f"{column} {value:g} is printed where it is undefined"
+        low, high = min(defined), max(defined)
+        if low - room <= value <= high + room:
+            return ""
+        shown = f"{low:.4g}" if f"{low:.4g}" == f"{high:.4g}" else f"{low:.4g} to {high:.4g}"
+        return f"{column} {value:g} is printed, {shown} follows from {', '.join(of)}"
+
+    return Rule(kind, (column, *of), fault, unless)
+
+
+class PublishedTables(NamedTuple):
+    """How a suite's published tables look, and what they must obey.
+
+    Attributes:
+        columns: in lower case; a table whose columns are among them is the suite's.
+        rules: of each line.
+        texts: columns that hold text; those that are filled say what a row is about.
+        counts: columns that hold whole numbers.
+        fill: numbers that a row leaves unsaid (the sizes that the paper states).
+    """
+
+    columns: frozenset[str]
+    rules: tuple[Rule, ...]
+    texts: tuple[str, ...] = ("model",)
+    counts: frozenset[str] = frozenset()
+    fill: Callable[[Mapping[str, str]], Mapping[str, float]] = lambda row: {}
+
+    def audit(self, rows: Iterable[PublishedRow]) -> list[Finding]:
+        """What is impossible in rows; what several tables print of one system is checked together.
+
+        Empty cells, dashes and the stars of significance are no numbers and no findings.
+        """
+        found: list[Finding] = []
+        lines: dict[str, Printed] = {}
+        for place, row in rows:
+            who = ", ".join(row[c].strip() for c in self.texts if row.get(c, "").strip()) or place
+            line = lines.setdefault(who, Printed({}, {}))
+            for column in sorted(set(row) - set(self.texts)):
+                text = row[column].strip().rstrip("*").strip().replace("\u2212", "-")
+                if text in ("", "-", "\u2013", "\u2014"):
+                    continue
+                value = _number(text, whole=column in self.counts)
+                if value is None:
+                    message = f"{column} is {row[column]!r}, which is not a possible value"
+                    found.append(Finding("number", "defect", f"{place}, {who}", message))
+                elif line.value.setdefault(column, value) != value:
+                    message = f"{column} is {line.value[column]:g} and, in {place}, {value:g}"
+                    found.append(Finding("disagree", "defect", who, message))
+                else:
+                    line.half[column] = (
+                        0.0 if column in self.counts else 0.5 * 10.0 ** -len(text.partition(".")[2])
+                    )
+            for column, value in self.fill(row).items():
+                if line.value.setdefault(column, value) == value:
+                    line.half.setdefault(column, 0.0)
+        for who, line in lines.items():
+            for rule in self.rules:
+                checked = set(rule.columns) <= set(line.value) and rule.unless not in line.value
+                if checked and (fault := rule.fault(line)):
+                    found.append(Finding(rule.kind, rule.severity, who, fault))
+        return found
+
+
+def _number(text: str, *, whole: bool) -> float | None:
+    """A number that a table can print; None for other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(value) or abs(value) > LARGEST:
+        return None
+    return None if whole and (value < 0 or value % 1) else value

@@ -67,11 +67,11 @@ def test_a_pair_that_failed_is_made_when_the_build_is_run_again(tmp_path, monkey
     out = demur_suites.suite("mm_aqa").build(tmp_path, ocr="no")
     assert json.loads((out / "manifest.json").read_text())["decisions"] == {
         "failed": 1,
-        "accepted": 1,
+        "unchecked": 1,
     }
     pools.pop(0)
     demur_suites.suite("mm_aqa").build(out, ocr="no")
-    assert json.loads((out / "manifest.json").read_text())["decisions"] == {"accepted": 2}
+    assert json.loads((out / "manifest.json").read_text())["decisions"] == {"unchecked": 2}
 
 
 def test_a_fault_costs_its_own_pair_and_one_that_meets_every_pair_ends_the_build(

@@ -128,10 +128,7 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
     common = ["--pool", f"{name}:{folder}", "--ocr", "no" if name == "mmmu" else "yes", *models]
     # the cost is told first
     assert (
-        main(
-            ["suite", "build", "mm_aqa", "--out", str(tmp_path / "plan"), "--plan", "yes", *common]
-        )
-        == 0
+        main(["suite", "build", "mm_aqa", "--out", str(tmp_path / "plan"), "--plan", *common]) == 0
     )
     pairs = 8 if name == "mmmu" else 2
     plan = json.loads((tmp_path / "plan/plan.json").read_text())

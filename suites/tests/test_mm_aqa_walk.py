@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import shlex
@@ -12,7 +11,7 @@ import pytest
 
 import demur_suites
 from demur.cli import main
-from demur.core.errors import ItemError, MissingExtra, UsageError
+from demur.core.errors import UsageError
 from demur.core.records import Ask, Request, Response, Scenario
 from demur.core.store import Problems, write_json
 from demur.scenarios.systems import SystemContext
@@ -426,42 +425,6 @@ async def test_a_verdict_that_cannot_be_read_is_no_abstention(tmp_path):
         agents(f"python:{__name__}:two?rounds=2", tmp_path)
     assert read_log(Response(text="x", reasoning='{"multi_agent": "no"')) is None
     assert read_ruling("DECISION: APPROVE or ABSTAIN").decision is None
-
-
-class Lost:
-    """A Verifier whose calls all fail."""
-
-    async def complete(self, request: Request) -> Response:
-        raise ItemError("the picture is refused")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["", "mode=iterative", "mode=iterative&rounds=2"])
-@pytest.mark.parametrize("model", ["two", "broken"])
-async def test_autogens_team_comes_to_the_same(mode, model, tmp_path):
-    pytest.importorskip("autogen_agentchat", reason="no AutoGen: pip install './suites[autogen]'")
-    argument = f"python:{__name__}:{model}?{mode}"
-    plain, team = (
-        agents(argument.rstrip("?"), tmp_path),
-        agents(f"{argument}&via=autogen".replace("?&", "?"), tmp_path),
-    )
-    expected, reply = await plain.answer(ASK), await team.answer(ASK)
-    assert reply.model_copy(update={"latency_s": 0}) == expected.model_copy(update={"latency_s": 0})
-    assert team.id == f"{plain.id}&via=autogen"
-    team._opened = plain._opened = lambda: asyncio.sleep(0, Lost())
-    assert (
-        (await plain.answer(ASK)).error
-        == (await team.answer(ASK)).error
-        == "the picture is refused"
-    )
-    await plain.close()
-    await team.close()
-
-
-async def test_autogen_that_is_not_there_is_told_when_the_system_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("demur_suites.systems.autogen_team.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="autogen"):
-        agents(f"python:{__name__}:two?via=autogen", tmp_path)
 
 
 async def test_it_keeps_the_contract_of_systems(tmp_path):

@@ -8,6 +8,7 @@ from math import comb
 import numpy as np
 import pyarrow as pa
 import pytest
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -118,7 +119,7 @@ def test_rows_that_contradict_themselves_are_refused() -> None:
     broken[1]["outcome"] = None
     with pytest.raises(DataError, match="row 2"):
         rates(pa.Table.from_pylist(broken, schema=SCHEMA))
-    with pytest.raises(DataError, match="no column named 'colour'"):
+    with raises(DataError, "'colour'"):
         Table([row(0)]).groups("colour")
 
 

@@ -15,10 +15,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from errors import raises
 
 from demur.core.errors import StorageError
 from demur.models.budget import Budget
-from demur.models.ledger import Entry, Ledger, entry_line, recover
+from demur.models.ledger import Entry, Ledger, entry_line, recover_ledger
 
 
 def entry(n: int, *, model="m", raw="{}", created=100.0, **fields) -> Entry:
@@ -201,18 +202,18 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
     ledger = Ledger(path)
     ledger.put(entry(1, raw="x" * 1000))
     ledger._db.execute("PRAGMA max_page_count=8")  # SQLite's own "database or disk is full"
-    with pytest.raises(StorageError, match=r"full.*free some disk space"):
+    with raises(StorageError, item=path):
         put_all(ledger, range(2, 100))
     kept, waiting = (
         ledger._db.execute("SELECT count(*) FROM reply").fetchone()[0],
         len(ledger.unsaved),
     )
-    with pytest.raises(StorageError, match="paid replies could not be written") as caught:
+    with raises(StorageError, item=path) as caught:
         ledger.close()
     spill = next(tmp_path.glob("demur-unsaved-*.jsonl"))
     assert str(spill) in caught.value.cure
     assert rows(path) == kept
-    copied, lost = recover(spill, path)  # the disk has space again
+    copied, lost = recover_ledger(spill, path)  # the disk has space again
     assert (copied, lost) == (waiting, 0)
     assert rows(path) == kept + waiting
 
@@ -290,18 +291,18 @@ def test_a_corrupt_ledger_is_told_and_recovered(tmp_path, damage):
         data[place : place + 8] = b'"n": 78,'
         path.write_bytes(data)
     if damage == "header":
-        with pytest.raises(StorageError, match=r"not a database.*demur calls recover"):
+        with raises(StorageError, item=path, cure="demur calls recover"):
             Ledger(path)
         with pytest.raises(StorageError, match="too damaged"):
-            recover(path, new)
+            recover_ledger(path, new)
         return
     if damage == "pages":
         with (
-            pytest.raises(StorageError, match=r"malformed.*demur calls recover"),
+            raises(StorageError, item=path, cure="demur calls recover"),
             Ledger(path) as ledger,
         ):
             [ledger.get(entry(n).key) for n in range(400)]
-    copied, lost = recover(path, new)
+    copied, lost = recover_ledger(path, new)
     assert copied + lost == 400
     assert lost == 1 if damage == "text" else 0 < lost < 150
     with Ledger(new) as ledger:
@@ -330,7 +331,7 @@ def test_foreign_and_newer_files_are_refused(tmp_path):
             Ledger(newer, **options)
         assert caught.value.item == str(newer)
         assert "demur calls recover" in caught.value.cure
-    with pytest.raises(StorageError, match="no such ledger"):
+    with raises(StorageError, item=tmp_path / "missing"):
         Ledger(tmp_path / "missing", read_only=True)
 
 
@@ -382,13 +383,13 @@ def test_a_ledger_that_somebody_changed_is_refused(tmp_path, statements):
 @pytest.mark.parametrize("statements", [(TRIGGER,), VIEW, SPENDING_VIEW])
 def test_nothing_is_recovered_from_what_would_run(tmp_path, statements):
     with pytest.raises(StorageError) as caught:
-        recover(changed(tmp_path / "l", *statements), tmp_path / "new")
+        recover_ledger(changed(tmp_path / "l", *statements), tmp_path / "new")
     assert caught.value.item == str(tmp_path / "l")
 
 
 def test_the_replies_of_another_schema_are_recovered(tmp_path):
     path = changed(tmp_path / "l", "ALTER TABLE reply ADD COLUMN mood TEXT", "DROP TABLE spending")
-    assert recover(path, tmp_path / "new") == (1, 0)
+    assert recover_ledger(path, tmp_path / "new") == (1, 0)
 
 
 def test_a_commit_that_keeps_less_than_was_written_is_an_error(tmp_path):

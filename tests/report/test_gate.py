@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -290,7 +291,7 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
     gate = gate_of_runs(less(sampled(3), 0, mine), (), less(sampled(3, name="main"), 30, theirs))
     (check,) = gate.checks
     assert check.state == state
-    assert f"Left out: {mine + theirs} pairs not graded in one or both" in check.why
+    assert f"{mine + theirs} pairs" in check.why
 
 
 # --- what would decide ----------------------------------------------------------------------------
@@ -345,10 +346,10 @@ def test_few_questions_ask_for_questions_and_a_judge_that_errs_for_labels(two_ki
     """Of 4,000 answers three of four are called right: about .75 to .80 are, and no number of answers says which."""
     few, many = check_of(judged(3, 10), 0.5), check_of(judged(1000, 4000), 0.775)
     assert (few.state, many.state) == ("undecided", "undecided")
-    assert "questions would decide" in few.why
-    assert f"label {LEAST} answers of oracle" in many.why
+    assert re.search(r"about \d+ questions", few.why)
+    assert f"label {LEAST} answers" in many.why
     assert "another judge" in many.why
-    assert "questions would decide" not in many.why
+    assert not re.search(r"\d questions", many.why)
     assert check_of(judged(1000, 4000), 0.6).state == "pass"
     assert check_of(judged(1000, 4000), 0.85).state == "fail"
 
@@ -363,12 +364,13 @@ def test_forty_labels_decide_and_fewer_say_how_many_are_missing(two_kinds):
     assert "400 labels" in labelled.why
     some = check_of(judged(1000, 4000, drawn[:300]), 0.775)
     assert some.state == "undecided"
-    assert f"label {LEAST - 30} more answers of oracle" in some.why
+    assert f"label {LEAST - 30} more" in some.why
 
 
 def test_a_judge_whose_error_nobody_knows_is_named():
-    assert "error is unknown" in check_of(judged(0, 200, method=Method.MODEL), 0.5).why
-    assert "error is unknown" not in check_of(judged(0, 200), 0.5).why
+    unknown = check_of(judged(0, 200, method=Method.MODEL), 0.5).why
+    assert "unknown" in unknown
+    assert "unknown" not in check_of(judged(0, 200), 0.5).why
 
 
 def test_a_run_does_not_pass_by_failing_on_what_is_hard():
@@ -394,7 +396,11 @@ def test_joint_success_is_limited_over_all_scenarios():
 @pytest.mark.parametrize("judge", ["local", "model:x"])
 def test_a_plan_says_how_many_questions_can_decide(judge):
     """So many can, one fewer cannot, and a limit within the judge's error asks for labels."""
-    asked = limits_of({"adversarial": 0.85}, {"oracle": 0.8}, {"adversarial": 0.2})
+    asked = limits_of(
+        min_declined={"adversarial": 0.85},
+        min_accuracy={"oracle": 0.8},
+        max_hallucination={"adversarial": 0.2},
+    )
     n = dict.fromkeys(Scenario, 10)
     checks = plan(asked, n, judge=judge)
     assert [c.state for c in checks] == ["undecided"] * 3
@@ -413,10 +419,14 @@ def test_a_plan_says_how_many_questions_can_decide(judge):
 
 def test_a_plan_refuses_what_will_not_be_asked():
     n = {Scenario.ORACLE: 10, Scenario.ADVERSARIAL: 10}
-    for asked in (limits_of({"full": 0.5}), limits_of({"oracle": 0.5}), []):
+    for asked in (
+        limits_of(min_declined={"full": 0.5}),
+        limits_of(min_declined={"oracle": 0.5}),
+        [],
+    ):
         with pytest.raises(UsageError):
             plan(asked, n)
-    assert plan(limits_of({"oracle": 0.5}), n, unanswerable=10) == []
+    assert plan(limits_of(min_declined={"oracle": 0.5}), n, unanswerable=10) == []
 
 
 def test_the_tightest_limits_can_be_decided_and_tighter_ones_cannot():

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from errors import places, raises
 
 from demur.core.errors import BadInput
 from demur.core.records import AnswerSpec, Sample
@@ -111,9 +112,11 @@ def test_what_is_no_conversation(tmp_path):
     )
     problems = Problems()
     read_questions(path, problems)
-    with pytest.raises(BadInput, match=r'turn 1 is not \{"role".*\n.*turns is not a JSON list'):
+    with raises(BadInput, item="q.jsonl:1") as caught:
         problems.settle()
-    with pytest.raises(ValueError, match="turns is int"):
+    assert '{"role"' in caught.value.problems[0]
+    assert places(caught.value.problems) == ["q.jsonl:1", "q.jsonl:2"]
+    with pytest.raises(ValueError, match="turns"):
         Sample(
             id="s",
             source="x",

@@ -14,7 +14,7 @@ from demur.models.run import run_sync
 from demur.scenarios.systems import SystemLike
 from demur_suites.base import Suite
 from demur_suites.certainly_uncertain import tables
-from demur_suites.certainly_uncertain.audit import COLUMNS, audit
+from demur_suites.certainly_uncertain.audit import PUBLISHED
 from demur_suites.certainly_uncertain.build import OPTIONS as BUILD_OPTIONS
 from demur_suites.certainly_uncertain.build import build
 from demur_suites.certainly_uncertain.hub_rows import hub_files, read_hub
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
 
 
 class CertainlyUncertain(Suite[Pair, Score]):
@@ -46,7 +45,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
     needs_images = (
         "name the photos in its lines (image, idk_image), or only score outputs made elsewhere"
     )
-    audit_columns = COLUMNS
+    published_tables = PUBLISHED
     build_options = BUILD_OPTIONS
     export_options = EXPORT_OPTIONS
     options = (
@@ -144,10 +143,6 @@ class CertainlyUncertain(Suite[Pair, Score]):
     ) -> Iterator[Card]:
         """One a pair: original, mask, filled photo, control, both questions."""
         return tables.cards(items, root, scored)
-
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """See `demur_suites.certainly_uncertain.audit`."""
-        return audit(rows)
 
 
 def ledger_of(options: Mapping[str, Any]) -> Path | None:

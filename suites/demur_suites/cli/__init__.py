@@ -1,4 +1,4 @@
-"""The verbs `demur suite` and `demur reasoning`: entry points of ``demur.verbs``, as thin as those in `demur.cli`.
+"""The verb `demur suite`: an entry point of ``demur.verbs``, as thin as those in `demur.cli`.
 
-``demur --help`` imports both files, so that they import nothing heavy.
+``demur --help`` imports the file, so that it imports nothing heavy.
 """

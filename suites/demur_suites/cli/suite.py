@@ -129,6 +129,10 @@ def _form(parser: argparse.ArgumentParser) -> None:
 
 def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
     for option in options:
+        if option.default is False:
+            flag = f"--{option.name.replace('_', '-')}"
+            parser.add_argument(flag, action="store_true", help=option.help)
+            continue
         parser.add_argument(
             f"--{option.name.replace('_', '-')}",
             type=type(option.default),
@@ -166,6 +170,8 @@ def _show(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     texts = chosen.prompts().texts
     for role, name in chosen.prompt_files.items():
         say(f"\n{name}:\n\n{texts[role]}")
+    if chosen.errata:
+        say(f"\nknown errors of the paper's tables:\n\n{chosen.errata.strip()}")
     return 0
 
 
@@ -199,7 +205,7 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
         for n, more in ((came.unlabelled, ()), (len(came.open), ("--adjudicate",))):
             if n:
                 do = f"{command('annotate', '--out', queue, *more)}, then run the same build again"
-                note(f"people must {'settle' if more else 'label'} {n} twin(s): {do}")
+                note(f"people must {'settle' if more else 'label'} {n} item(s): {do}")
     note(
         f"\nview the items: {command('suite', 'report', chosen.name, made, '-o', 'items.html')}",
         f"next: {command('suite', 'run', chosen.name, made, '--system', 'model:openai/gpt-4o')}",

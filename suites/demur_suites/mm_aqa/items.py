@@ -84,6 +84,7 @@ class Item(Record):
         images: pictures of the question, or evidence pages, in their order.
         answers: the right answer; of a twin the one before the change.
         transform: the transformation of a twin; "" of an answerable item.
+        checked_by: who called a twin unanswerable, the panel or people; "" of one that is unchecked.
         params: of the transformation: seed, strength, measurements.
         explanation: why this transformation was chosen, and the result of verification.
     """
@@ -95,6 +96,7 @@ class Item(Record):
     answers: AnswerSpec
     images: tuple[ImageRef, ...] = ()
     transform: str = ""
+    checked_by: Literal["panel", "people", ""] = ""
     params: dict[str, Any] = Field(default_factory=dict)
     explanation: tuple[str, ...] = ()
     topic: str = ""
@@ -138,6 +140,8 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
     for item in items.values():
         if item.pair not in items:
             notes["twins without their answerable item: counted only among the unanswerable"] += 1
+        if item.transform and not item.checked_by:
+            notes["unchecked twins: neither a panel nor people called them unanswerable"] += 1
         if item.transform and item.transform not in CATALOGUE | OPTIONAL:
             notes["transformations that are not among the 22: in no category"] += 1
     return Loaded(tuple(items.values()), folder_of(path), notes=notes)

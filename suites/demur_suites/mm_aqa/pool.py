@@ -5,8 +5,8 @@
     mmmu:FOLDER?subjects=Math,Physics&split=dev      with options of that source
     FOLDER                   a release
 
-A question with gold evidence is about a document: its pages, or the evidence drawn as pages behind the images of the
-question. One without is about its images. Three kinds of questions are left out and counted: unanswerable by their
+A question with gold evidence is about a document: its pages (an image of level ``page``, or without a text, is one as it
+is), or the evidence drawn as pages behind the images of the question. One without is about its images. Three kinds of questions are left out and counted: unanswerable by their
 source, without images and evidence, and with evidence in letters that cannot be drawn.
 """
 
@@ -74,7 +74,7 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
     """
     if not spec:
         return Pool(sample_corpus(seed), Counter())
-    from demur.curation.sources import open_source, source_named
+    from demur.sources import open_source, source_named
 
     problems = Problems()
     if named := source_named(spec):
@@ -135,8 +135,8 @@ def _pictures(
     for e in gold:
         if e.image is None:
             made += [Picture(page.png(), page.words) for page in sheets(e.title, e.text or "")]
-        elif e.level == "page":
-            made.append(Picture(read(e.image)))
+        elif e.level == "page" or not (e.text or "").strip():
+            made.append(Picture(read(e.image)))  # a page as it is
         else:  # the words in the picture are not known
             made += [
                 Picture(page.png())

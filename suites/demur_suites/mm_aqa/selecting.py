@@ -131,6 +131,15 @@ class Selected(NamedTuple):
     reasons: tuple[str, ...]
     rated: tuple[Choice, ...]
 
+    @property
+    def all(self) -> tuple[Choice, ...]:
+        """All that were rated, those to try first."""
+        return (*self.order, *(c for c in self.rated if c not in self.order))
+
+    def choice(self, name: str) -> Choice | None:
+        """The eligible choice of a name."""
+        return next((c for c in self.order if c.name == name), None)
+
 
 def select(f: Features, made: Sequence[str]) -> Selected:
     """Rank the transformations of an item's subset.

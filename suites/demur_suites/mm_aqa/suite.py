@@ -13,8 +13,9 @@ from demur.reports.svg import standalone
 from demur.scenarios.conditions import Condition
 from demur_suites.base import Suite
 from demur_suites.mm_aqa import figures, tables
-from demur_suites.mm_aqa.audit import COLUMNS, audit
+from demur_suites.mm_aqa.audit import PUBLISHED
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
+from demur_suites.mm_aqa.decisions import read_decisions
 from demur_suites.mm_aqa.items import Item, read
 from demur_suites.mm_aqa.people import sample
 from demur_suites.mm_aqa.scoring import DECIDING, Score, grading, score
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
 
 UNANSWERABLE = "mm_aqa:unanswerable"
 """The rule of an answer spec whose question has lost its answer."""
@@ -121,12 +121,7 @@ class MMAQA(Suite[Item, Score]):
             "no",
             ("no", "yes"),
         ),
-        Option(
-            "plan",
-            "yes: make no calls, write plan.json with their estimated cost",
-            "no",
-            ("no", "yes"),
-        ),
+        Option("plan", "make no calls, write plan.json with their estimated cost", False),
         Option(
             "concurrency",
             "pairs made at once, and calls in flight at each model",
@@ -140,7 +135,7 @@ class MMAQA(Suite[Item, Score]):
     export_options = (
         Option("people", "twins of each subset in a blind sample for people", 200, least=1),
     )
-    audit_columns = COLUMNS
+    published_tables = PUBLISHED
     prompt_files = FILES
 
     def __init__(self, conditions: str = "") -> None:
@@ -229,9 +224,9 @@ class MMAQA(Suite[Item, Score]):
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """A set from the sample corpus, a source's folder or a release; see `demur_suites.mm_aqa.build`."""
-        from demur_suites.mm_aqa.build import build
+        from demur_suites.mm_aqa.build import Options, build
 
-        return build(out, seed=seed, **options)
+        return build(out, seed, Options(**options))
 
     def write_export(
         self,
@@ -242,8 +237,5 @@ class MMAQA(Suite[Item, Score]):
         options: Mapping[str, Any],
     ) -> Path:
         """A blind sample for people to label, and a table of their labels; see `demur_suites.mm_aqa.people`."""
-        return sample(loaded.items, loaded.root, out, seed=seed, **options)
-
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """See `demur_suites.mm_aqa.audit`."""
-        return audit(rows)
+        decisions = [*read_decisions(loaded.root).values()]
+        return sample(loaded.items, decisions, loaded.root, out, options["people"], seed)

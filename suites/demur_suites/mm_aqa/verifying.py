@@ -1,6 +1,8 @@
-"""Is a twin sound, and is it unanswerable? Structure, one model's vote, and the consensus of two.
+"""Is a twin sound, and is it unanswerable? Structure, what can be told for free, one model's vote, the consensus of two.
 
     structural    as many images, of the same sizes; a question; something has changed
+    free          the answer does not stand on what is left of the pages; half a picture is not counted;
+                  a veil needs labels to mask
     self          a model sees only the twin: UNANSWERABLE passes, ANSWERABLE with LOW confidence too (Q10)
     consensus     two models that do not see the original: both UNANSWERABLE accept, both ANSWERABLE (with a
                   justification) reject, anything else goes to people
@@ -15,7 +17,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from demur_suites.mm_aqa.transforms import Given, Made
+from demur.answers import holds
+from demur.core.records import AnswerSpec
+from demur_suites.mm_aqa.routing import kinds
+from demur_suites.mm_aqa.transforms import Given, Made, transform
 from demur_suites.mm_aqa.transforms.drawing import changed
 
 if TYPE_CHECKING:
@@ -42,6 +47,32 @@ def share_changed(before: Sequence[Image], after: Sequence[Image]) -> float:
     return sum(
         changed(a, b) * a.width * a.height for a, b in zip(before, after, strict=True)
     ) / max(area, 1)
+
+
+STANDS_BESIDE = ("column-merge", "distractor-rows")
+"""Transformations that leave the answer on the page, where nobody can know that it is the one."""
+
+
+def still_answerable(name: str, given: Given, made: Made) -> str:
+    """Why a twin can still be answered, as far as that can be told without a model; "" where it cannot be told.
+
+    The answer is looked for among the words whose pixels did not change. Half a picture shows a number of things, too:
+    whoever counts them answers. That the wanted row of a table is changed, `transforms.pages` sees to.
+    """
+    if transform(name).changes == "question":
+        return ""
+    if name == "aggressive-crop" and "counting" in kinds(given.question):
+        return "half a picture still holds something to count"
+    if name == "overlay-label-mask" and not made.measured["labels"]:
+        return "there is no label to mask, and a veil alone hides no picture"
+    if name in STANDS_BESIDE:
+        return ""
+    answers = AnswerSpec(accepted=tuple((form,) for form in given.accepted))
+    for before, after in zip(given.images, made.images, strict=True):
+        left = [w.text for w in given.words(before) if before.crop(w.box) == after.crop(w.box)]
+        if left and given.accepted and holds(answers, " ".join(left)):
+            return "the answer still stands on the page"
+    return ""
 
 
 class Vote(NamedTuple):

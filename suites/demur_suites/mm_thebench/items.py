@@ -125,7 +125,7 @@ BASE = (
 
 
 class Video(Record):
-    """A video by its path; ``demur reasoning frames`` samples its frames (extra ``video``).
+    """A video by its path; ``demur suite build mm_thebench --items ITEMS`` samples its frames (extra ``video``).
 
     Attributes:
         path: relative to the items' file.
@@ -347,34 +347,10 @@ def remarks(item: Item) -> list[str]:
     return found
 
 
-def published_names(item: Item) -> dict[str, Any]:
-    """An item with other tools' field names and the base rubric items; `plain_names` reads it back."""
-    line = item.model_dump(mode="json", exclude={"steps", "rubric"})
-    line["steps"] = [
-        {
-            "step_id": s.id,
-            "step_type": ", ".join(s.types),
-            "step_description": s.description,
-            "step_content": s.content,
-            "step_necessity": "yes" if s.necessary else "no",
-        }
-        for s in item.steps
-    ]
-    line["rubric"] = [
-        {
-            "criterion": r.question,
-            "score": r.points,
-            "dimension": r.dimension.value,
-            "sub_category": r.subcategory,
-            "step_ids": list(r.steps),
-        }
-        for r in (*BASE, *item.rubric)
-    ]
-    return line
-
-
 def write_items(out: Path, items: Sequence[Item], root: Path) -> Path:
     """Write items and their pictures into a folder; returns it."""
-    copy_images((uri for item in items for uri in item.images), root, out)
+    if root.resolve() != out.resolve():
+        held = (uri for item in items for uri in item.images if not (out / uri).is_file())
+        copy_images(held, root, out)
     write_records(out / "items.jsonl", items)
     return out

@@ -68,7 +68,6 @@ PROMPTS = {
     "segment": ("sentences",),
     "match": ("question", "answer", "step", "steps"),
     "rubric": ("question", "answer", "reference", "steps", "rubric"),
-    "why": ("question", "answer", "reply", "evidence", "steps"),
     "draft": ("question", "answer", "kinds"),
     "draft-rubric": ("question", "answer", "steps", "kinds"),
 }
@@ -290,8 +289,8 @@ class ChainJudge(ModelJudge):
         except (DemurError, OSError) as error:
             raise ItemError(f"an image cannot be read: {error}", item=image.uri) from error
 
-    async def judge(self, item: Item, response: Response, *, answers: bool = True) -> Judged:
-        """One reply at three levels; without ``answers`` the steps and the rubric only."""
+    async def judge(self, item: Item, response: Response) -> Judged:
+        """One reply at three levels."""
         text, kind = chain_of(response)
         if response.error or not text.strip():
             return Judged(
@@ -308,9 +307,7 @@ class ChainJudge(ModelJudge):
         if not read:
             notes.add(NO_STEPS)
         (level, why), matches, marks = await asyncio.gather(
-            self.answer(item, response, notes)
-            if answers
-            else asyncio.sleep(0, (None, "graded by the run's own judge")),
+            self.answer(item, response, notes),
             self.match(item, steps, notes),
             self.mark(item, steps, notes),
         )

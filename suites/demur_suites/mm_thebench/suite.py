@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
 from demur.core.records import Outcome, Response, Sample, Status
-from demur.core.store import Problems, write_atomic
+from demur.core.store import Problems
 from demur.judge.base import JudgeContext
 from demur.models import Budget
 from demur_suites.base import Suite
-from demur_suites.files import copy_images
 from demur_suites.mm_thebench import tables
-from demur_suites.mm_thebench.audit import COLUMNS, audit
+from demur_suites.mm_thebench.audit import PUBLISHED
 from demur_suites.mm_thebench.build import build
-from demur_suites.mm_thebench.items import Item, published_names, read
+from demur_suites.mm_thebench.items import Item, read
 from demur_suites.mm_thebench.judging import ROOM, ChainJudge, judge_by_rules
 from demur_suites.mm_thebench.measures import Judged, Level, Score, score
+from demur_suites.mm_thebench.meta_evaluation import meta_task
 from demur_suites.options import Option
 from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
 
 BOX = "Give the place as a box in pixels: [y1, x1, y2, x2]."
 
@@ -43,7 +41,7 @@ class MMTheBench(Suite[Item, Score]):
         "Is the reasoning real, or only the answer? Chains of thought are judged at three levels: the answer, the "
         "steps against reviewed reference steps, and a rubric that tells what is made up."
     )
-    audit_columns = COLUMNS
+    published_tables = PUBLISHED
     options = (
         Option(
             "judge",
@@ -78,6 +76,31 @@ class MMTheBench(Suite[Item, Score]):
         Option("seed", "of the resamples", 0, least=0),
     )
 
+    build_options = (
+        Option("items", "your own items, a file or folder; without it the Atlas items", ""),
+        Option(
+            "drafter",
+            "model that writes the steps and rubrics that items lack; it sees the pictures unless "
+            "MODEL?images=no",
+            "",
+        ),
+        Option(
+            "ledger", "file that keeps the drafter's paid replies (default: OUT/calls.sqlite)", ""
+        ),
+        Option("concurrency", "calls to the drafter at once", 8, least=1),
+        Option("budget", "US dollars that the drafter may cost; 0: no limit", 0.0, least=0),
+    )
+    export_options = (
+        Option("judge", "judge whose decisions people look at", ""),
+        Option("of", "which decisions", "steps", ("steps", "answers", "rubric")),
+        Option("n", "decisions to draw", 300, least=1),
+        *(
+            o
+            for o in options
+            if o.name in ("ledger", "prompts", "room", "judge_concurrency", "judge_budget")
+        ),
+    )
+
     def load(self, path: Path, problems: Problems) -> Loaded[Item]:
         """An ``items.jsonl``, or the folder that holds it."""
         return read(path, problems)
@@ -110,7 +133,7 @@ class MMTheBench(Suite[Item, Score]):
             raise UsageError(
                 f"videos without frames: {len(bare)}, the first is {bare[0]}",
                 item=str(path),
-                cure="sample frames: demur reasoning frames ITEMS --out DIR (extra 'video')",
+                cure="sample frames: demur suite build mm_thebench --items ITEMS --out DIR (extra 'video')",
             )
 
     def part(self, question: Sample) -> str:
@@ -174,8 +197,8 @@ class MMTheBench(Suite[Item, Score]):
         return tables.cards(items, root, judged)
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
-        """The Atlas items with reviewed steps and rubrics; see `demur_suites.mm_thebench.build`."""
-        return build(out)
+        """See `demur_suites.mm_thebench.build`."""
+        return build(out, **options)
 
     def write_export(
         self,
@@ -185,17 +208,17 @@ class MMTheBench(Suite[Item, Score]):
         seed: int,
         options: Mapping[str, Any],
     ) -> Path:
-        """Items with pictures, with the field names of other annotation tools (``step_type``, ``score`` ...)."""
-        copy_images((uri for item in loaded.items for uri in item.images), loaded.root, out)
-        lines = (
-            json.dumps(published_names(item), ensure_ascii=False) + "\n" for item in loaded.items
-        )
-        write_atomic(out / "items.jsonl", "".join(lines))
-        return out
+        """A labelling task of a judge's decisions; see `demur_suites.mm_thebench.meta_evaluation`.
 
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """See `demur_suites.mm_thebench.audit`."""
-        return audit(rows)
+        Raises:
+            UsageError: no judge is named.
+        """
+        judge = judge_of(options)
+        if judge is None:
+            raise UsageError(
+                "no judge is named", cure="name the judge that people check: --judge MODEL"
+            )
+        return meta_task(loaded, outputs, judge, out, of=options["of"], n=options["n"], seed=seed)
 
 
 def verdict_of(judged: Judged) -> tuple[Status, Outcome | None]:

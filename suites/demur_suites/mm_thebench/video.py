@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import DataError
-from demur.core.store import digest, write_atomic, write_records
+from demur.core.store import digest, write_atomic
 from demur.corpora.formats import inside
 from demur_suites.extras import importing
 from demur_suites.files import copy_images
@@ -81,23 +81,23 @@ def _taken(frame: Any) -> Frame:
     return Frame(float(frame.time or 0.0), buffer.getvalue())
 
 
-def with_frames(items: Sequence[Item], root: Path, out: Path) -> dict[str, str]:
-    """Write items with frames of their videos as pictures, and other pictures; returns item -> why it has no frames."""
+def with_frames(items: Sequence[Item], root: Path, out: Path) -> tuple[list[Item], dict[str, str]]:
+    """Items with frames of their videos as pictures in ``out``; and item -> why it has no frames."""
     made, failed = [], {}
     for item in items:
-        if item.video is not None and not item.images:
-            begins = f"frames/{Path(item.video.path).stem[:60]}-{digest([item.id], 8)}"  # names of videos repeat
-            try:
-                found = frames(inside(root, item.video.path), item.video)
-            except DataError as error:
-                failed[item.id] = error.message
-                found = []
-            uris = [f"{begins}-{n:03d}-{frame.second:.2f}s.jpg" for n, frame in enumerate(found, 1)]
-            for uri, frame in zip(uris, found, strict=True):
-                write_atomic(out / uri, frame.jpeg)
-            item = item.model_copy(update={"images": tuple(uris)})
-        else:
+        if item.video is None or item.images:
             copy_images(item.images, root, out)
-        made.append(item)
-    write_records(out / "items.jsonl", made)
-    return failed
+            made.append(item)
+            continue
+        # names of videos repeat
+        stem = f"frames/{Path(item.video.path).stem[:60]}-{digest([item.id], 8)}"
+        try:
+            found = frames(inside(root, item.video.path), item.video)
+        except DataError as error:
+            failed[item.id] = error.message
+            found = []
+        uris = [f"{stem}-{n:03d}-{frame.second:.2f}s.jpg" for n, frame in enumerate(found, 1)]
+        for uri, frame in zip(uris, found, strict=True):
+            write_atomic(out / uri, frame.jpeg)
+        made.append(item.model_copy(update={"images": tuple(uris)}))
+    return made, failed

@@ -3,10 +3,9 @@
     multi_agent:MODEL                             sequential: one answer, one verdict (approve or abstain)
     multi_agent:MODEL?mode=iterative              up to three rounds; abstains where the last one is not approved
     multi_agent:MODEL?mode=iterative&rounds=2&verifier=OTHER
-    multi_agent:MODEL?via=autogen                 the same two as a team of AutoGen's (extra: ``autogen``)
 
-The controller between them is code, ours or AutoGen's. The Reasoner is prompted as any model is, under the condition
-of the run; the Verifier's feedback follows that prompt. A REQUEST_REVISION where none is allowed (sequential, last
+The controller between them is code. The Reasoner is prompted as any model is, under the condition of the run; the
+Verifier's feedback follows that prompt. A REQUEST_REVISION where none is allowed (sequential, last
 round) counts as ABSTAIN, and the log says so. An unreadable verdict is this item's failure, not an abstention.
 Each reply's ``reasoning`` holds the log as JSON: `Log`. Source: "MM-AQA", appendix H.
 """
@@ -35,9 +34,6 @@ ABSTENTION = "I Don't Know"
 OPTIONS: dict[str, Option | str] = {
     "mode": Option("sequential or iterative", ("sequential", "iterative")),
     "rounds": Option("rounds of iterative mode", range(1, 11)),
-    "via": Option(
-        "what passes the messages: our code, or an AutoGen round-robin team", ("code", "autogen")
-    ),
     "verifier": "model string of the Verifier (default: the Reasoner's)",
 }
 _FIELD = re.compile(
@@ -127,11 +123,6 @@ class MultiAgent(ModelSystem):
                 cure="mode=iterative, or leave rounds out",
             )
         self.rounds = int(given.options.get("rounds", 3)) if self.mode == "iterative" else 1
-        self.via = given.options.get("via", "code")
-        if self.via == "autogen":
-            from demur_suites.systems.autogen_team import require_autogen
-
-            require_autogen()
         other = given.options.get("verifier", "")
         self._verifier = ModelSystem(other, context) if other else self
         self.id = f"multi_agent:{self.id.removeprefix('model:')}?mode={self.mode}"
@@ -139,8 +130,6 @@ class MultiAgent(ModelSystem):
             self.id += f"&rounds={self.rounds}"
         if other:
             self.id += f"&verifier={self._verifier.id.removeprefix('model:')}"
-        if self.via == "autogen":
-            self.id += "&via=autogen"
         self._prompt = (
             files("demur_suites.systems")
             .joinpath("prompts", "verifier.v1.md")
@@ -164,13 +153,8 @@ class MultiAgent(ModelSystem):
         """Run the rounds of answer and verdict."""
         talk = Talk(self, ask)
         try:
-            if self.via == "autogen":
-                from demur_suites.systems.autogen_team import run_team
-
-                await run_team(ask.question, talk.proposed, talk.ruled, self.rounds)
-            else:
-                while await talk.ruled(await talk.proposed()) == "REQUEST_REVISION":
-                    pass
+            while await talk.ruled(await talk.proposed()) == "REQUEST_REVISION":
+                pass
         except (ItemError, TransientError) as error:
             return _whole(Response(error=str(error)), talk.calls)
         if talk.unread:
@@ -212,7 +196,7 @@ class MultiAgent(ModelSystem):
 
 
 class Talk:
-    """The conversation of the two about one question, whatever passes the messages."""
+    """The conversation of the two about one question."""
 
     def __init__(self, system: MultiAgent, ask: Ask) -> None:
         self.system, self.ask = system, ask

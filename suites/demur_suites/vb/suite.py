@@ -14,7 +14,7 @@ from demur_suites.base import Suite
 from demur_suites.options import Option
 from demur_suites.records import Grade, Grader, Loaded, Scored
 from demur_suites.vb import tables
-from demur_suites.vb.audit import COLUMNS, audit
+from demur_suites.vb.audit import PUBLISHED
 from demur_suites.vb.items import CELLS, Cell, Family, Label, read
 from demur_suites.vb.measures import ALPHA, Score, score
 from demur_suites.vb.replies import UNGRADED, Reply, reply_of
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
-    from demur_suites.published import Finding, PublishedRow
 
 
 NO_QUESTION = "(the set holds no questions)"
@@ -40,7 +39,7 @@ class VB(Suite[Family, Score]):
         "with a minimal edit of the question; a claim is VISIBLY_TRUE, VISIBLY_FALSE, or the model abstains."
     )
     needs_images = "put the photos beside the file (or into Images/ there), or only score the outputs that it holds"
-    audit_columns = COLUMNS
+    published_tables = PUBLISHED
     options = (
         Option(
             "mode",
@@ -150,7 +149,3 @@ class VB(Suite[Family, Score]):
         from demur_suites.vb.build import build
 
         return build(out, seed=seed)
-
-    def audit(self, rows: Sequence[PublishedRow]) -> list[Finding]:
-        """See `demur_suites.vb.audit`."""
-        return audit(rows)

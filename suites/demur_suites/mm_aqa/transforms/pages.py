@@ -226,8 +226,11 @@ def corrupt_numeric_token(given: Given) -> Made:
     return Made(given.question, tuple(made), {"changes": changes, "erased_numbers": wiped})
 
 
-def _pair(grid: Grid, given: Given) -> int:
-    """The left of the two columns; never the first, which names the rows, where there is a choice."""
+def _pair(grid: Grid, given: Given) -> int | None:
+    """The left of the two columns; never the first, which names the rows, where there is a choice.
+
+    None where no cell holds the answer: other columns would leave the wanted row as it is.
+    """
     width = len(grid.rows[0])
     answers = [form.casefold() for form in given.accepted]
     rows = grid.rows[
@@ -237,8 +240,10 @@ def _pair(grid: Grid, given: Given) -> int:
     columns = [
         c for row in rows for c, cell in enumerate(row) if _tells(cell.text.casefold(), answers)
     ]
+    if not columns:
+        return None
     first = 1 if width > 2 else 0
-    place = columns[0] if columns else given.random.randrange(first, width)
+    place = columns[0]
     return min(max(first, place - given.random.choice((0, 1))), width - 2)
 
 
@@ -272,17 +277,20 @@ def column_merge(given: Given) -> Made:
     """D6: two neighbouring columns become one, under a header that names both and tells neither.
 
     Of each cell pair either value comes first, drawn row by row, so that no reader can say which column one is of. The
-    pair is the one that holds the right answer, where it can be found. Elsewhere on the pages the answer's words are
-    erased.
+    pair is one that holds the right answer. Elsewhere on the pages the answer's words are erased.
     """
     made, merged = [], []
     for image, found in zip(given.images, read_tables(given), strict=True):
         page = answer_elsewhere_erased(given, image, found)
         for grid in found:
             left = _pair(grid, given)
+            if left is None:
+                continue
             page = _merged(page, grid, left, given)
             merged.append(f"{grid.rows[0][left].text} / {grid.rows[0][left + 1].text}")
         made.append(page)
+    if not merged:
+        raise Infeasible("no cell of a table holds the answer")
     return Made(given.question, tuple(made), {"merged": merged})
 
 
@@ -290,18 +298,13 @@ ROWS = 2
 
 
 def _competing(grid: Grid, given: Given) -> list[int]:
-    """Rows that hold the answer; one at random without."""
+    """Rows that hold the answer or that the question names; none where the wanted row cannot be told."""
     answers = [form.casefold() for form in given.accepted]
     held = [
         n for n, row in enumerate(grid.rows) if n and any(c.text.casefold() in answers for c in row)
     ]
     asked = [n for n, row in enumerate(grid.rows) if n and named_in(row, given.question)]
-    return (
-        [n for n in held if n in asked]
-        or asked
-        or held
-        or [given.random.randrange(1, len(grid.rows))]
-    )
+    return [n for n in held if n in asked] or asked or held
 
 
 def _values(grid: Grid, place: int, given: Given) -> list[str]:
@@ -369,7 +372,7 @@ def distractor_rows(given: Given) -> Made:
                 added += rows
         made.append(page)
     if not added:
-        raise Infeasible("below the answer's row there is no room for another")
+        raise Infeasible("no row can be told to be the wanted one, or there is no room for another")
     return Made(given.question, tuple(made), {"rows_added": added})
 
 
