@@ -147,15 +147,19 @@ def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, A
 
 
 def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]) -> None:
-    """Print tables, or with ``--json`` the result and their rows; write them where ``--tables`` says."""
+    """Print tables without what is empty in them, or with ``--json`` the result and all their rows.
+
+    Write them where ``--tables`` says.
+    """
     from demur.reports.tables import write_tables
+    from demur_suites.tables import pruned
 
     if args.tables:
-        write_tables(tables, args.tables)
+        write_tables(pruned(tables), args.tables)
     if args.json:
         print_json(result | {t.name: t.records() for t in tables}, 1)
     else:
-        print_tables(tables, args.form)
+        print_tables(pruned(tables), args.form)
 
 
 # --- jobs: their arguments and their work ----------------------------------------------------------
@@ -363,11 +367,9 @@ def _print_scores(
     outputs: Outputs,
     models: Sequence[str] = (),
 ) -> None:
-    from demur_suites.tables import pruned
-
     given = _given(chosen.options, args)
     scores = chosen.scores(loaded.items, outputs, models=models, skip_bad=args.skip_bad, **given)
-    tables = pruned(chosen.tables(scores, loaded.items))
+    tables = chosen.tables(scores, loaded.items)
     _print(tables, args, {})
     if args.json:
         return
