@@ -14,11 +14,11 @@ from demur.core.errors import UsageError
 
 if TYPE_CHECKING:
     from demur.core.records import Document, Hit
+    from demur.indexing.chunk import Counts
     from demur.indexing.ray import RayEngine
     from demur.reports.compare import Comparison as Compared
     from demur.reports.data import ReportData
     from demur.reports.tables import Table
-    from demur.retrieval.indexes import BuiltIndex
     from demur.retrieval.search import Searcher
 
 StrPath = str | Path
@@ -352,11 +352,10 @@ class Index:
         encoder: str | None = None,
         text_encoder: str | None = None,
         engine: RayEngine | None = None,
-        built: BuiltIndex | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self.cut = built.cut if built else None
-        self.skipped = built.problems.summary(20) if built else []
+        self.cut: Counts | None = None
+        self.skipped: Sequence[str] = ()
         self._parts = (encoder, text_encoder, engine)
 
     @cached_property

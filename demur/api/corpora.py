@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from demur.core.checked import checked
+from demur.core.errors import UsageError
 from demur.core.untrusted import trusting
 from demur.values import Index, StrPath
 
@@ -26,7 +27,9 @@ def build_index(
     text_encoder: str | None = None,
     chunk: str = "",
     tokenizer: str | None = None,
+    image_root: Path | None = None,
     kind: Kind | Literal["auto"] = "auto",
+    allow_random: bool = False,
     skip_bad: bool = False,
     fresh: bool = False,
     progress: bool = False,
@@ -41,31 +44,52 @@ def build_index(
         text_encoder: another encoder for passages.
         chunk: ``SIZE:OVERLAP`` in tokens (VLM-DeflectionBench: 250:32); empty to keep texts whole.
         tokenizer: a tokenizer.json; None counts words.
+        image_root: folder that relative image paths start from; None: that of the source or pool, else the current one.
         kind: kind of vector index.
+        allow_random: allow an encoder without trained weights.
         skip_bad: leave out bad documents, and list them in the folder.
         fresh: replace an index of other documents or encoders that is in ``out``.
         progress: show progress on standard error.
-        options: image_root, allow_random, queries, lexical, workers, engine (`demur.indexing.build.build_index`).
-    """
-    from demur.retrieval.indexes import build_from
+        options: queries, lexical, workers, engine (`demur.indexing.build.build_index`).
 
-    corpus_names = [
-        str(corpus) for corpus in ([corpora] if isinstance(corpora, str | Path) else corpora)
-    ]
-    built = build_from(
-        corpus_names,
+    Raises:
+        UsageError: there is a tokenizer, but texts are not cut.
+        BadInput: bad documents, all of them, unless ``skip_bad``.
+    """
+    from demur.core.store import Problems
+    from demur.indexing.build import build_index as build_folder
+    from demur.indexing.chunk import open_chunker
+    from demur.indexing.encoders import open_encoder
+    from demur.retrieval.indexes import read_corpora
+
+    if tokenizer and not chunk:
+        raise UsageError(
+            "--tokenizer has no effect without --chunk", cure="add --chunk 250:32, or leave it out"
+        )
+    problems = Problems()
+    names = [str(name) for name in ([corpora] if isinstance(corpora, str | Path) else corpora)]
+    documents = read_corpora(names, problems, image_root)
+    chunker = open_chunker(chunk, tokenizer) if chunk else None
+    build_folder(
+        documents if chunker is None else chunker.documents(documents),
+        open_encoder(encoder, allow_random=allow_random),
         Path(out),
-        encoder=encoder,
-        text_encoder=text_encoder,
-        chunk=chunk,
-        tokenizer=tokenizer,
+        text_encoder=open_encoder(text_encoder, allow_random=allow_random)
+        if text_encoder
+        else None,
         kind=kind,
         skip_bad=skip_bad,
         fresh=fresh,
         progress=progress,
+        problems=problems,
+        corpus=", ".join(names),
+        cut=chunker.setting if chunker else "",
         **options,
     )
-    return Index(out, encoder=encoder, text_encoder=text_encoder, built=built)
+    index = Index(out, encoder=encoder, text_encoder=text_encoder)
+    index.cut = chunker.counts if chunker else None
+    index.skipped = problems.summary(20)
+    return index
 
 
 @checked

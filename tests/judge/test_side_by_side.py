@@ -138,7 +138,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["files"]["responses.jsonl"] = "0" * 64
     (run / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match="earlier answers"):
+    with raises(DataError, item="kind.jsonl", cure="demur judge run"):
         load([run], verdicts="kind")
 
 
@@ -334,7 +334,7 @@ def test_a_labelling_task_of_another_judge_code_is_refused(asked, tmp_path):
     (task / "task.json").write_text(
         json.dumps(made | {"bound": made["bound"] | {"judge_code": "99"}})
     )
-    with pytest.raises(UsageError, match="another task"):
+    with raises(UsageError, item=tmp_path / "task", cure="--out"):
         make_task(data, items, task)
 
 

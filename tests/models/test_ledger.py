@@ -271,7 +271,6 @@ def test_a_read_only_ledger_is_told_at_once_and_can_be_read(open_folder):
     out = done.stdout.splitlines()
     assert out[:1] == ["1"], done.stderr
     assert "ledger" in out[1]
-    assert "you can write to" in out[1]
 
 
 @pytest.mark.parametrize("damage", ["header", "pages", "text"])
@@ -293,7 +292,7 @@ def test_a_corrupt_ledger_is_told_and_recovered(tmp_path, damage):
     if damage == "header":
         with raises(StorageError, item=path, cure="demur calls recover"):
             Ledger(path)
-        with pytest.raises(StorageError, match="too damaged"):
+        with raises(StorageError, item=path):
             recover_ledger(path, new)
         return
     if damage == "pages":
@@ -317,9 +316,9 @@ def test_foreign_and_newer_files_are_refused(tmp_path):
     db.execute("CREATE TABLE users (name TEXT)")
     db.commit()
     db.close()
-    with pytest.raises(StorageError, match="not a ledger"):
+    with raises(StorageError, item="foreign.sqlite", cure="demur calls recover"):
         Ledger(foreign)
-    with pytest.raises(StorageError, match="not a ledger"):
+    with raises(StorageError, item="foreign.sqlite", cure="demur calls recover"):
         Ledger(foreign, read_only=True)
     newer = tmp_path / "newer"
     Ledger(newer).close()

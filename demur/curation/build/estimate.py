@@ -187,9 +187,9 @@ def estimate_build(
     rates = rates_of(places, labels, given_rates, recipe.rules)
     ledger, prices = out / "build" / "calls.sqlite", options.get("prices")
     costs = {place: _cost_of_call(recipe, place, pool, ledger, prices) for place in places}
-    askable = Askable.of_pool(recipe, pool, skips, verdicts.own)
+    askable = Askable.of_pool(recipe, pool, skips, verdicts.recorded)
     projection = project(recipe, pool.samples, askable, verdicts, rates)
-    recorded = verdicts.count_own(pool.samples)
+    recorded = verdicts.count_recorded(pool.samples)
     lines = []
     for place, to_ask, naive in zip(
         places, projection.mean(LEFT), projection.mean(ALGORITHM1), strict=True
@@ -226,7 +226,7 @@ def estimate_build(
         lines=tuple(lines),
         calls=(round(recorded.total() + calls_low), round(recorded.total() + calls_high)),
         money=_money_interval(projection, list(costs.values())),
-        kept=round(projection.kept, 4),
+        kept=round(projection.kept_share, 4),
         kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
         verdicts=verdicts.total,
         basis=basis,
