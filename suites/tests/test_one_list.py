@@ -197,6 +197,8 @@ def test_certainly_uncertain_counts_one_list(pairs, tmp_path):
     ]
     assert difference.n == 10  # the control is in no headline figure
     assert (difference.first, difference.second) == (sum(credit.values()) / 10, 0.5)
+    [check] = demur.gate(folders[0], min_declined={"parametric": 0.99}).checks
+    assert (check.state, "3 of 5" in check.why or "60.0" in check.why) == ("fail", True), check.why
     total = (score.by["temporal"]["accuracy"].value + score.by["extraneous"]["accuracy"].value) / 2
     assert score.by["total"]["accuracy"].value == total
 
