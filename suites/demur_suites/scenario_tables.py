@@ -14,19 +14,16 @@ A *defect* cannot be explained by rounding. A *note* can: a last figure that is 
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from demur.core.errors import DataError
-from demur.core.store import Problems, storage_errors
-from demur.corpora.formats import no_column_twice, open_bytes, separator
+from demur.core.store import Problems
 from demur.judge.measures.totals import macro
-from demur_suites.published import Finding
+from demur_suites.published import Finding, csv_lower
 
 LAYOUT = """\
 columns (any order; those a line does not need stay empty or are left out):
@@ -106,14 +103,10 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
         DataError: two columns have one name.
         StorageError: the file cannot be read.
     """
-    with storage_errors(path), open_bytes(path) as handle:
-        text = handle.read().decode("utf-8-sig", errors="replace")
-    reader = csv.DictReader(
-        io.StringIO(text, newline=""), delimiter=separator(text), skipinitialspace=True
-    )
-    names = [(n or "").strip().lower() for n in reader.fieldnames or []]
-    no_column_twice(names, path)
-    unknown = sorted(set(names) - {*_TEXTS, *_NUMBERS})
+    before = len(problems)
+    rows = csv_lower(path, problems)
+    names = set(rows[0][1]) if rows else {"model"}
+    unknown = sorted(names - {*_TEXTS, *_NUMBERS})
     if unknown or "model" not in names:
         what = f"unknown column {unknown[0]!r}" if unknown else "no column named 'model'"
         known = ", ".join((*_TEXTS, *_NUMBERS))
@@ -122,25 +115,13 @@ def read_lines(path: Path, problems: Problems) -> list[Line]:
             f"{what}; known: {known} (demur suite audit --help; tables that demur writes have others)",
         )
         return []
-    reader.fieldnames = names
-    lines = []
-    try:
-        for row in reader:
-            if any(row.values()) and (
-                line := _line(f"{path.name}:{reader.line_num}", path.stem, row, problems)
-            ):
-                lines.append(line)
-    except csv.Error as error:
-        problems.add(f"{path.name}:{reader.line_num}", f"not CSV: {error}")
-    if not lines and not len(problems):
+    lines = [line for place, row in rows if (line := _line(place, path.stem, row, problems))]
+    if not lines and len(problems) == before:
         problems.add(path.name, "no lines below the header")
     return lines
 
 
-def _line(place: str, stem: str, row: dict[str, str], problems: Problems) -> Line | None:
-    if None in row:
-        problems.add(place, "more values than columns")
-        return None
+def _line(place: str, stem: str, row: Mapping[str, str], problems: Problems) -> Line | None:
     texts = {name: (row.get(name) or "").strip() for name in _TEXTS}
     values: dict[str, Any] = {}
     digits = 0

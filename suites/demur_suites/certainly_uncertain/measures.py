@@ -24,17 +24,26 @@ import numpy as np
 from demur.core.records import Measure
 from demur.core.stats import Floats
 from demur.judge.measures.calibration import Bin, ece, reliability
-from demur.judge.measures.intervals import NOTHING, ClusterBootstrap, Ends, of_shares
+from demur.judge.measures.intervals import NOTHING, Auto, Ends, of_shares
 from demur.judge.measures.rates import share_of
 from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
 from demur.judge.measures.totals import macro_total
 from demur_suites import calibration as cal
+from demur_suites.records import Scored
 from demur_suites.taxonomy import MEANING, Root, Uncertainty
 
 Status = Literal["graded", "unjudged", "failed", "not asked"]
 BINS = 10
 FOLDS = 5
+
+
+class Reading(NamedTuple):
+    """What the measures need of one reply; see `Graded`."""
+
+    idk: bool | None = None
+    credit: float | None = None
+    probability: float | None = None
 
 
 class Graded(NamedTuple):
@@ -48,7 +57,7 @@ class Graded(NamedTuple):
         status: whether it has a credit.
         idk: whether the reply declines; None where the judge could not tell.
         credit: LAVE-idk; None where there is none.
-        probability: P(pred), that the reply is right; None where there is none.
+        probability: P(pred), that the reply is right: the computed one, else the stated one; None where there is none.
         why: how it was judged, or why not.
     """
 
@@ -66,6 +75,29 @@ class Graded(NamedTuple):
     def gold_idk(self) -> bool:
         """Whether declining is right."""
         return self.member == "unanswerable"
+
+
+def graded_of(scored: Iterable[Scored]) -> list[Graded]:
+    """Questions as the measures take them, from a suite's graded replies."""
+    rows = []
+    for item in scored:
+        question, grade = item.question, item.grade
+        reading = grade.reading if grade is not None and grade.reading else Reading()
+        status: Status = "not asked" if grade is None else grade.status.value
+        rows.append(
+            Graded(
+                question.id,
+                question.cluster,
+                Uncertainty(question.topic),
+                question.id.rpartition("/")[2],
+                status,
+                reading.idk,
+                reading.credit,
+                reading.probability,
+                "" if grade is None else grade.reason,
+            )
+        )
+    return rows
 
 
 # --- formulas ---------------------------------------------------------------------------------------
@@ -127,8 +159,6 @@ TITLES = {
     "dual": "Both right",
     "ece": "ECE",
     "ece_idk": "ECE (IDK)",
-    "ece_adaptive": "ECE adaptive",
-    "ece_classwise": "ECE classwise",
     "brier": "Brier",
     "aurc": "AURC",
     "control": "Control LAVE-idk",
@@ -147,11 +177,6 @@ TITLES = {
 """Measure -> heading. The lowest is best of ECE, Brier and AURC, the highest of all others."""
 GROUPS = (*(root.value for root in Root), "total")
 
-Thresholds = tuple[float | None, tuple[float, ...]]
-"""(the oracle, one a fold)."""
-Others = Mapping[str, tuple[Measure, bool]]
-"""Other benchmarks (Table 5): column title -> (measure, whether it is a share)."""
-
 
 class Score(NamedTuple):
     """Everything measured of one model.
@@ -162,11 +187,9 @@ class Score(NamedTuple):
         graded: one a question, in the order of the set.
         by: scope (a category, a root, ``total``) -> measure.
         bins: reliability over all items with a probability.
-        thresholds: category -> (oracle, thresholds of the folds).
         counts: questions by status, and without a probability among the graded.
         missing: categories that the set does not hold.
         evaluators: judge -> how its first stage reads the set's own answers (`judging.FirstStage`).
-        others: what the model does on other benchmarks.
         settings: bins and folds as declared.
     """
 
@@ -175,22 +198,18 @@ class Score(NamedTuple):
     graded: tuple[Graded, ...]
     by: dict[str, dict[str, Measure]]
     bins: tuple[Bin, ...]
-    thresholds: dict[str, Thresholds]
     counts: dict[str, int]
     missing: tuple[str, ...]
     settings: dict[str, int]
     evaluators: Mapping[str, tuple[int, int, int, int]] = MappingProxyType({})
-    others: Others = MappingProxyType({})
 
 
 def _mean(values: Floats) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def measured(
-    rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS
-) -> tuple[dict[str, Measure], Thresholds]:
-    """All measures of the questions of one category (control members among them), and its thresholds."""
+def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> dict[str, Measure]:
+    """All measures of the questions of one category, control members among them."""
     asked = [g for g in rows if g.status != "not asked"]
     main, control = (
         [g for g in asked if (g.member == "control") is which] for which in (False, True)
@@ -207,13 +226,12 @@ def measured(
         np.array([getattr(g, name) for g in sure], dtype=bool) for name in ("gold_idk", "idk")
     )
     found = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
-    pairs: dict[str, list[Graded]] = {}
+    members: dict[str, list[Graded]] = {}
     for g in main:
-        pairs.setdefault(g.pair, []).append(g)
-    whole = [
-        own for own in pairs.values() if len(own) == 2 and all(g.credit is not None for g in own)
-    ]
-    lost = sum(any(g.status == "failed" for g in own) for own in pairs.values())
+        members.setdefault(g.pair, []).append(g)
+    pairs = [own for own in members.values() if len(own) == 2]  # no single items
+    whole = [own for own in pairs if all(g.credit is not None for g in own)]
+    lost = sum(any(g.status == "failed" for g in own) for own in pairs)
 
     def of(
         name: str,
@@ -244,16 +262,12 @@ def measured(
         "recall": of("recall", found.recall, golds, out=0),
         "precision": of("precision", found.precision, saids, out=0),
         "accuracy": of("accuracy", _mean(credit), len(graded), ends=_spread(graded, credit)),
-        "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted)),
+        "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted, least=-1.0)),
         "dual": share_of(
             "dual", right, len(whole), unjudged=len(pairs) - len(whole) - lost, failed=lost
         ),
         "ece": of("ece", ece(p, c, bins), len(sure)),
         "ece_idk": of("ece_idk", ece(p[gold], c[gold], bins), int(gold.sum()), out=0),
-        "ece_adaptive": of("ece_adaptive", ece(p, c, bins, adaptive=True), len(sure)),
-        "ece_classwise": of(
-            "ece_classwise", cal.classwise_ece(p, c, idk.tolist(), bins), len(sure)
-        ),
         "brier": of("brier", cal.brier(p, c), len(sure)),
         "aurc": of("aurc", aurc(p, c), len(sure)),
         "control": of("control", _mean(controls), len(controls), control),
@@ -278,7 +292,7 @@ def measured(
         for part, found_so in (("", _mean(had)), ("_f1", f1), ("_cw", _mean(_weighted(had, p)))):
             made[how + part] = of(how + part, found_so, len(sure))
         made[f"{how}_ece"] = of(f"{how}_ece", ece(p[gold], had[gold], bins), int(gold.sum()), out=0)
-    return made, (best, thresholds)
+    return made
 
 
 def _array(values: Iterable[float | None]) -> Floats:
@@ -296,10 +310,14 @@ def aurc(probability: Floats, credit: Floats) -> float | None:
     return of_arrays(np.tile(probability, 2), right, weight=weight).area
 
 
-def _spread(rows: Sequence[Graded], values: Floats) -> Ends:
-    """95 % by resampling pairs."""
+def _spread(rows: Sequence[Graded], values: Floats, least: float = 0.0) -> Ends:
+    """95 % of the mean of values from ``least`` to 1: pairs resampled; Wilson's over pairs where these do not differ."""
     clusters = np.unique([g.pair for g in rows], return_inverse=True)[1].astype(np.int64)
-    return of_shares([values], clusters, ClusterBootstrap(draws=1000))[0]
+    wide = 1 - least
+    low, high, method = of_shares([(values - least) / wide], clusters, Auto(draws=1000))[0]
+    if low is None or high is None:
+        return NOTHING
+    return Ends(low * wide + least, high * wide + least, method)
 
 
 def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Measure]]:
@@ -322,11 +340,10 @@ def score(
 ) -> Score:
     """Score one model from its graded questions."""
     by: dict[str, dict[str, Measure]] = {}
-    thresholds = {}
     for category in Uncertainty:
         rows = [g for g in graded if g.category is category]
         if any(g.status != "not asked" for g in rows):
-            by[category.value], thresholds[category.value] = measured(rows, bins, k)
+            by[category.value] = measured(rows, bins, k)
     main = [g for g in graded if g.member != "control"]
     sure = [g for g in main if g.credit is not None and g.probability is not None]
     counts = Counter(g.status for g in main)
@@ -336,7 +353,6 @@ def score(
         tuple(graded),
         {**by, **grouped(by)},
         reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins),
-        thresholds,
         {
             **{s: counts[s] for s in ("graded", "unjudged", "failed", "not asked")},
             "without probability": sum(

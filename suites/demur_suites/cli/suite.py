@@ -16,7 +16,7 @@ from demur.core.untrusted import trusting
 if TYPE_CHECKING:
     from demur.reports.tables import Table
     from demur_suites import Loaded, Option, Outputs, Suite
-    from demur_suites.outputs import Scored
+    from demur_suites.outputs import OpenedOutputs
 
 DOES = "run other benchmarks than the four scenarios, such as VB and MM-THEBench"
 EXAMPLE = "suite score vb sheet.csv --mode paper"
@@ -147,15 +147,19 @@ def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, A
 
 
 def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]) -> None:
-    """Print tables, or with ``--json`` the result and their rows; write them where ``--tables`` says."""
+    """Print tables without what is empty in them, or with ``--json`` the result and all their rows.
+
+    Write them where ``--tables`` says.
+    """
     from demur.reports.tables import write_tables
+    from demur_suites.tables import pruned
 
     if args.tables:
-        write_tables(tables, args.tables)
+        write_tables(pruned(tables), args.tables)
     if args.json:
         print_json(result | {t.name: t.records() for t in tables}, 1)
     else:
-        print_tables(tables, args.form)
+        print_tables(pruned(tables), args.form)
 
 
 # --- jobs: their arguments and their work ----------------------------------------------------------
@@ -284,7 +288,6 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.evaluation.run_folder import all_failed
     from demur_suites import read_outputs
 
-    chosen.check_options(_given(chosen.options, args))
     sampling = {
         k: getattr(args, k)
         for k in ("temperature", "max_tokens", "extra")
@@ -305,6 +308,7 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
             steps=steps,
             fresh=args.fresh,
             prompt=args.prompt,
+            **_given(chosen.options, args),
         )
     shown = command(
         "suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html"
@@ -342,7 +346,7 @@ def _outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: st
     _options(parser, chosen.options)
 
 
-def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> Scored:
+def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> OpenedOutputs:
     from demur_suites.outputs import open_outputs
 
     found = open_outputs(chosen, args.paths, args.items, skip_bad=args.skip_bad)

@@ -10,19 +10,21 @@ from functools import partial
 from math import inf
 from pathlib import Path
 
-from demur.core.records import Response
 from demur.core.uris import read_image
+from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.gallery import Card, Glyph, Row
+from demur_suites.gallery import Card, Row, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
-from demur_suites.tables import number, table, with_n
-from demur_suites.vb.items import CELLS, WHAT_IT_TESTS, Category, Family
-from demur_suites.vb.measures import ALPHAS, WEIGHTS, Score, sensitivity
-from demur_suites.vb.replies import PROBLEMS, Parser, Reply, reply_of
+from demur_suites.records import Scored
+from demur_suites.tables import n_note, number, table, with_n
+from demur_suites.vb.items import CELLS, PREFIXES, WHAT_IT_TESTS, Family
+from demur_suites.vb.measures import ALPHAS, TIE_BOUNDS, WEIGHTS, Score, sensitivity
+from demur_suites.vb.replies import PROBLEMS, UNGRADED, Reply
 
 MODES = {
-    "paper": "the paper's tables were (replies without a confidence leave every denominator)",
+    "paper": "the paper's tables were (answers without a confidence leave every denominator; equal confidences are "
+    "ranked in the order of their ids)",
     "measured": "measured (an unreadable reply counts as wrong, one without a confidence leaves CAA and SelRank)",
 }
 
@@ -106,9 +108,10 @@ def selective_table(scores: Sequence[Score]) -> Table:
     columns: tuple[str | Column, ...] = (
         *texts("Model"),
         "Answered",
-        "Cov (%)",
+        number("Cov"),
         number("AnsAcc"),
         number("raw", "SelRank"),
+        number("expected", "SelRank"),
         number("least", "SelRank"),
         number("most", "SelRank"),
         Column("d", "MEFR"),
@@ -122,7 +125,7 @@ def selective_table(scores: Sequence[Score]) -> Table:
             s.measures["coverage"],
             s.measures["answered_accuracy"],
             s.measures["selrank_raw"],
-            *(s.selrank_bounds or (None, None)),
+            *(s.selrank_by_ties[way] for way in TIE_BOUNDS),
             s.counts["base_right"],
             s.measures["i_mefr"].n,
             s.measures["t_mefr"].n,
@@ -139,7 +142,8 @@ def selective_table(scores: Sequence[Score]) -> Table:
         "Selective prediction, and the denominators of MEFR.",
         columns,
         rows,
-        f"Cov: answered over {over}. least, most: SelRank for the worst and the best order of equal confidences.",
+        f"Cov: answered over {over}. expected, least, most: SelRank over all orders of equal confidences, and for the "
+        "worst and the best.",
         "d: families with BASE right; d of I, d of T: those of them whose flipped cell has a reply that counts.",
     )
 
@@ -169,14 +173,17 @@ def replies_table(scores: Sequence[Score]) -> Table:
     kinds = [p.replace(" ", "_") for p in PROBLEMS]
     rows: list[Sequence[Cell]] = []
     for s in scores:
-        rows.append((s.model, "headline", s.counts["headline"], *(s.counts[k] for k in kinds)))
-        rows.append(
-            ("", "all four", 4 * s.counts["families"], *(s.counts[f"all_{k}"] for k in kinds))
-        )
+        headline = (s.counts["headline"], *(s.counts[k] for k in kinds))
+        every = (4 * s.counts["families"], *(s.counts[f"all_{k}"] for k in kinds))
+        rows.append((s.model, *headline, *every))
+    columns: tuple[str | Column, ...] = (
+        *texts("Model"),
+        *(Column(title, cells) for cells in ("headline", "all four") for title in ("n", *PROBLEMS)),
+    )
     return table(
         "vb-replies",
         "Replies that could not be used whole (strict families).",
-        (*texts("Model"), *texts("Cells", wraps=True), "n", *PROBLEMS),
+        columns,
         rows,
         "not asked: there is no output for the cell. no output: the call failed. unparsable: no label. "
         "invalid label: none of the three. no confidence: true or false without a number from 0 to 1.",
@@ -202,24 +209,22 @@ def reasons_table(scores: Sequence[Score]) -> Table:
 
 def category_table(scores: Sequence[Score]) -> Table:
     """Accuracy on headline cells by category, with its n."""
-    present = [c.value for c in Category if any(c.value in s.categories for s in scores)]
-    columns: list[str | Column] = [*texts("Model")]
-    for category in present:
-        name = category.replace("_", " ").capitalize()
-        columns += [Column("right (%)", name), Column("n", name)]
-    rows = []
-    for s in scores:
-        line: list[Cell] = [s.model]
-        for category in present:
-            right, n = s.categories.get(category, (0, 0))
-            line += [100 * right / n if n else None, n]
-        rows.append(line)
+    codes = {c.value: code for code, c in PREFIXES.items()}
+    present = [c for c in codes if any(c in s.categories for s in scores)]
+    shares = {
+        c: [share_of("right", *s.categories[c]) if c in s.categories else None for s in scores]
+        for c in present
+    }
+    columns = (*texts("Model"), *(Column("right", codes[c]) for c in present))
+    rows = [(s.model, *(shares[c][place] for c in present)) for place, s in enumerate(scores)]
+    names = ", ".join(f"{codes[c]} {c.replace('_', ' ').lower()}" for c in present)
     return table(
         "vb-categories",
-        "Headline accuracy by visibility factor.",
+        "Headline accuracy by visibility factor (%).",
         columns,
         rows,
-        "ABSTAIN counts as not right.",
+        f"{names}. ABSTAIN counts as not right.",
+        n_note({codes[c]: shares[c] for c in present}),
     )
 
 
@@ -322,8 +327,7 @@ def statistics_table(families: Sequence[Family]) -> Table:
 def cards(
     families: Sequence[Family],
     root: Path,
-    outputs: Mapping[str, Mapping[str, Response]],
-    parser: Parser,
+    scored: Mapping[str, Mapping[str, Scored]],
 ) -> Iterator[Card]:
     """One card a family: a row a photo, its two cells side by side."""
     for family in families:
@@ -335,16 +339,14 @@ def cards(
             cells = []
             for place in (first, second):
                 cell, gold = CELLS[place], family.gold[place]
-                answers = {
-                    m: of[family.cell_id(cell)]
-                    for m, of in outputs.items()
-                    if family.cell_id(cell) in of
-                }
-                replies = {model: reply_of(answer, parser) for model, answer in answers.items()}
-                shown = tuple(
-                    ShownReply(m, _glyph(r, gold.value), _words(r)) for m, r in replies.items()
+                replies = tuple(
+                    ShownReply(model, glyph(item), _words(item))
+                    for model, items in scored.items()
+                    if (item := items.get(family.cell_id(cell))) is not None
                 )
-                cells.append(Shown(cell.value, family.question(cell), f"gold: {gold.value}", shown))
+                cells.append(
+                    Shown(cell.value, family.question(cell), f"gold: {gold.value}", replies)
+                )
             rows.append(Row(photo, name, tuple(cells)))
         tags = (
             family.category.value,
@@ -353,15 +355,8 @@ def cards(
         yield Card(family.id, tags, tuple(rows), partial(read_image, root=root))
 
 
-def _glyph(reply: Reply, gold: str) -> Glyph:
-    if reply.label is None:
-        return "f"
-    if reply.label.value == gold:
-        return "c"
-    return "i" if reply.answered else "d"
-
-
-def _words(reply: Reply) -> str:
+def _words(item: Scored) -> str:
+    reply: Reply = item.grade.reading if item.grade and item.grade.reading else UNGRADED
     if reply.label is None:
         return f"{reply.problem}: {reply.detail}"
     stated = "" if reply.confidence is None else f", {reply.confidence:.2f}"

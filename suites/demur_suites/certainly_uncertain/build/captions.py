@@ -189,15 +189,22 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
     ]
     found = replies(str(options["writer"]), asked, out, seed=seed, schema=FORM.schema)
     made: list[Pair | Drop] = []
+    had: set[tuple[str, str]] = set()
     for one in held:
         photo = photos[one.id]
         for category in CATEGORIES:
             id = f"{one.id}-{category}"
-            made.append(
-                drop(id, "caption", "photo cannot be read", photo)
-                if isinstance(photo, str)
-                else _made(id, one, category, photo, found[id], name_of(str(options["writer"])))
-            )
+            if isinstance(photo, str):
+                made.append(drop(id, "caption", "photo cannot be read", photo))
+                continue
+            pair = _made(id, one, category, photo, found[id], name_of(str(options["writer"])))
+            if isinstance(pair, Pair):
+                key = (photo.sha256 if photo else one.id, folded(pair.idk_question))
+                if key in had:
+                    why = "its unanswerable question stands under another category already"
+                    pair = drop(id, "caption", why, pair.idk_question)
+                had.add(key)
+            made.append(pair)
     return made
 
 
