@@ -7,7 +7,9 @@ escaped (`demur.reports.markup.text`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -30,6 +32,10 @@ SIGNS: dict[Glyph, tuple[str, str]] = {
     "p": ("~", "partly right"),
     "o": ("·", "none of these"),
 }
+
+
+FEW = 12
+"""So many cards with replies are shown open; more wait for a click."""
 
 
 class Reply(NamedTuple):
@@ -67,6 +73,19 @@ class Card(NamedTuple):
     rows: tuple[Row, ...]
     read: Callable[[ImageRef], bytes]
     """Bytes of its pictures."""
+
+
+def named_once(table: Table) -> Table:
+    """A table for people: a name that the row above has too, behind the same names, is left out."""
+    names = [n for n, column in enumerate(table.columns) if column.align == "left"]
+    leading = [n for place, n in enumerate(names) if n == place]
+    rows = [list(row) for row in table.rows]
+    for above, row in reversed([*pairwise(rows)]):
+        for n in leading:
+            if row[n] != above[n]:
+                break
+            row[n] = ""
+    return replace(table, rows=tuple(map(tuple, rows)))
 
 
 def write_gallery(
@@ -108,7 +127,7 @@ def write_gallery(
     css += files("demur_suites").joinpath("page", "gallery.css").read_text(encoding="utf-8")
     body = [
         '<section id="overview"><h2>Tables</h2>',
-        *(table_html(t) for t in tables),
+        *(table_html(named_once(t)) for t in tables),
         "</section>",
     ]
     if figures:
@@ -117,9 +136,11 @@ def write_gallery(
             *(f"<figure>{f.svg()}</figure>" for f in figures),
             "</section>",
         ]
+    replied = any(cell.replies for c in given for row in c.rows for cell in row.cells)
+    opened = not replied or len(given) <= FEW  # items alone are there to be looked at
     if given:
         body += [
-            f'<section id="items"><h2>Items ({len(given):,})</h2>',
+            f'<section id="items"><details{" open" * opened}><summary><h2>Items ({len(given):,})</h2></summary>',
             _legend(
                 {
                     s.glyph
@@ -129,8 +150,8 @@ def write_gallery(
                     for s in cell.replies
                 }
             ),
-            *(_card(c, pictures) for c in given),
-            "</section>",
+            *(_card(c, pictures, opened) for c in given),
+            "</details></section>",
         ]
     aside = (
         f'<div class="caveats"><ul>{"".join(f"<li>{text(n)}</li>" for n in lines)}</ul></div>'
@@ -160,10 +181,11 @@ def _legend(used: Collection[Glyph]) -> str:
     return f'<p class="signs">{signs}</p>'
 
 
-def _card(card: Card, pictures: dict[str, str | None]) -> str:
+def _card(card: Card, pictures: dict[str, str | None], opened: bool) -> str:
     tags = "".join(f'<span class="tag">{text(t)}</span>' for t in card.tags)
     rows = "".join(_row(row, pictures) for row in card.rows)
-    return f'<article class="card"><h3>{text(card.title)}</h3><div class="tags">{tags}</div>{rows}</article>'
+    head = f'<summary><h3>{text(card.title)}</h3><div class="tags">{tags}</div></summary>'
+    return f'<article class="card"><details{" open" * opened}>{head}{rows}</details></article>'
 
 
 def _row(row: Row, pictures: dict[str, str | None]) -> str:

@@ -190,20 +190,17 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
     tables = json.loads(capsys.readouterr().out)
     cells = {
         (r["Model"], r["Condition"]): r
-        for r in tables["mm-aqa-matrix"]
+        for r in tables["mm-aqa-documents" if name == "mmlongbench" else "mm-aqa-images"]
         if r["Model"] == f"model:{one}"
     }
     assert {c for _, c in cells} >= set(SIX)
     for row in cells.values():
         assert sum(row[c] for c in ("TP", "FP", "FN", "TN", "AU")) == 2 * pairs
     assert all(r["n"] for r in tables["mm-aqa-baselines"])
+    subset = "documents" if name == "mmlongbench" else "images"
+    [row] = [r for r in tables[f"mm-aqa-categories-{subset}"] if r["Model"] == f"model:{one}"]
     assert (
-        sum(
-            r["n"]
-            for r in tables["mm-aqa-categories"]
-            if r["Model"] == f"model:{one}" and r["Category"] != "all"
-        )
-        == pairs
+        row["all n"] == sum(n for c, n in row.items() if c.endswith(" n") and c != "all n") == pairs
     )
     page = tmp_path / "aqa.html"
     assert (

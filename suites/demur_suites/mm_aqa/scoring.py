@@ -78,6 +78,16 @@ class Score(NamedTuple):
         """The five counts."""
         return matrix_of(self.of(subset, condition))
 
+    def conditions(self, subset: str) -> list[str]:
+        """The conditions that a subset was asked under."""
+        return [c for c in CONDITIONS if self.of(subset, c)]
+
+    def fixed_matrix(self, subset: str, condition: str) -> Matrix:
+        """The five counts over all items that were asked: a reply beside the cells counts as a wrong answer."""
+        m, beside = self.matrix(subset, condition), Counter[bool]()
+        beside.update(r.item.answerable for r in self.of(subset, condition) if r.fell in BESIDE)
+        return m._replace(fp=m.fp + beside[True], au=m.au + beside[False])
+
     def beside(self, subset: str, condition: str) -> Counter[str]:
         """Replies in none of the five cells."""
         return Counter(r.fell for r in self.of(subset, condition) if r.fell in BESIDE)
@@ -178,6 +188,7 @@ async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict
         await close_judge(judge)
 
 
+Confidence = Callable[[Row], float | None]
 # --- confidences -----------------------------------------------------------------------------------
 
 
@@ -216,9 +227,7 @@ def max_prob(row: Row) -> float | None:
     return math.exp(sum(kept) / len(kept)) if kept else None
 
 
-def confidences(
-    rows: Sequence[Row], confidence: Callable[[Row], float | None]
-) -> Confidences | None:
+def confidences(rows: Sequence[Row], confidence: Confidence) -> Confidences | None:
     """Rows whose reply is in a cell and has a confidence, as arrays; None when there is none."""
     kept = [
         (r, c)
