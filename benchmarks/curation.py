@@ -31,18 +31,18 @@ from paper_pool import MODELS, Shape, Tables, paper_pool
 
 from demur.core.records import Evidence, Role
 from demur.core.store import Problems, read_records
-from demur.curation.build import curate
-from demur.curation.context import gates_of
-from demur.curation.decisions import DecisionLine
-from demur.curation.estimate import estimate_build
+from demur.curation.build.askable import gates_of
+from demur.curation.build.curate import curate
+from demur.curation.build.decisions import DecisionLine
+from demur.curation.build.estimate import estimate_build
+from demur.curation.build.rebuild import _link_or_copy
+from demur.curation.build.recipe import BuildRecipe, parse_recipe
+from demur.curation.build.sample_pool import sample_sources
 from demur.curation.gates.funnel import Decision, GateQuery, GatingModel, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, last_answers
 from demur.curation.gates.scheduler import MAX_IN_FLIGHT, ask_states
-from demur.curation.rebuild import _link_or_copy
-from demur.curation.recipe import BuildRecipe, parse_recipe
-from demur.curation.sample_pool import sample_sources
 from demur.models.prices import prompt_tokens
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext

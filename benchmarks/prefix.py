@@ -19,13 +19,13 @@ from pathlib import Path
 
 from demur.core.records import Request, Sample
 from demur.core.uris import read_image
-from demur.curation.sources import open_source
-from demur.evaluation.questions import Questions
+from demur.evaluation import questions
+from demur.evaluation.options import RunOptions
 from demur.models import Model, complete_all, open_model
-from demur.scenarios.conditions import STRICTNESS, Prompts, condition
-from demur.scenarios.contexts import standard
+from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
+from demur.sources import open_source
 from demur.testing import FakeEndpoint
 
 ATLAS = Path(__file__).resolve().parent.parent / "demur" / "sample" / "atlas"
@@ -58,10 +58,7 @@ def samples() -> list[Sample]:
 def requests(address: str) -> list[Request]:
     """Every request, in demur's order of work."""
     prompts = Prompts()
-    questions = Questions(
-        standard(5), [condition(c) for c in STRICTNESS], repeat=2, prompts=prompts
-    )
-    tasks = questions.tasks(samples())
+    tasks = questions.tasks(RunOptions(k=5, strictness="all", repeat=2), samples())
     system = ModelSystem(
         address, SystemContext(read_image=lambda ref: read_image(ref, ATLAS), prompts=prompts)
     )

@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from demur.core.checked import checked
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.untrusted import trusting
-from demur.values import Comparison, Evaluation, Index, StrPath
+from demur.values import Comparison, Evaluation, Evaluations, Index, StrPath
 
 if TYPE_CHECKING:
     from demur.core.progress import Progress
     from demur.core.records import Verdict
+    from demur.curation.build.recipe import BuildRecipe
     from demur.curation.from_docs.make import DocsRelease
-    from demur.curation.recipe import BuildRecipe
+    from demur.evaluation.asks import Written
+    from demur.evaluation.export import Exported
+    from demur.evaluation.options import RunOptions
     from demur.indexing.ivf import Kind
-    from demur.models import Budget
+    from demur.models import Budget, Estimate
     from demur.release import Release
     from demur.reports.gate import Gate
     from demur.scenarios.systems import SystemLike
@@ -54,12 +57,12 @@ def open_release(
         UsageError: ``skip_bad`` for what is no source.
         StorageError: the release cannot be read or downloaded.
     """
-    from demur.curation.sources import source_named
     from demur.release import Release
+    from demur.sources import source_named
 
     text = str(path)
     if source := source_named(text):
-        from demur.curation.from_source import release_of
+        from demur.release.from_source import release_of
 
         with trusting(code=trust_code, hosts=trust_hosts):
             return release_of(source, Path(out), skip_bad=skip_bad)
@@ -72,33 +75,19 @@ def open_release(
     return Release.open(pull(text.removeprefix("hf:")))
 
 
-@checked
 def evaluate(
     release: StrPath | Release,
     system: SystemLike,
     *,
-    scenarios: Scenarios = "all",
-    k: int = 2,
-    strictness: Scenarios = "moderate",
-    limit: int | None = None,
-    text_only: bool = False,
-    corpora: StrPath | None = None,
-    seed: int = 0,
-    repeat: int = 1,
-    judge: str = "local",
-    out: StrPath = "runs",
     name: str = "",
-    concurrency: int | None = None,
-    budget: float | None = None,
-    encoder: str = "",
-    fresh: bool = False,
     progress: bool = False,
-    minutes: float | None = None,
     trust_code: bool = False,
     trust_hosts: bool = False,
-    **sampling: Any,
+    **options: Any,
 ) -> Evaluation:
     """Ask a system the questions of a release in some scenarios, judge the answers, and store everything.
+
+    >>> evaluate(RELEASE, my_rag, scenarios="oracle", limit=20)  # doctest: +SKIP
 
     Args:
         release: folder, ``hf:...`` or opened.
@@ -109,125 +98,141 @@ def evaluate(
             ``id``, ``strictness``, and, for a system with its own retriever, ``corpus`` and ``exclude``, or one dict of
             all. It returns a string, or a dict with ``answer``, ``confidence``, ``contexts``, ``citations`` ... It may
             be async; one thread calls a plain one unless ``concurrency`` is given.
-        scenarios: ``all`` four, names or recipes: ``oracle``, ``adversarial(k=3)``. For a system with its own retriever
-            ``whole``: full, gold-removed and empty.
-        k: distractors, where a recipe gives no number.
-        strictness: prompting conditions: none, soft, moderate, severe, or all; ``+strict``, ``+confidence``,
-            ``+reasoning``.
-        limit: number of samples to ask, drawn by the seed; None for all.
-        text_only: ask only questions that need no images.
-        corpora: folder of ``demur corpus export``, for the scenarios of ``whole``.
-        seed: seed of every random draw and order.
-        repeat: independent answers to each question.
-        judge: who grades.
-        out: folder for the run folders. Stored answers are not requested again: with another limit, seed, other
-            scenarios or prompts the system's run grows, and holds what was asked before. An edited function is another
-            system.
         name: name of the run, for one apart from the others; the system's own when empty.
-        concurrency: calls at once.
-        budget: dollars; stops before exceeding them, and the same call continues.
-        encoder: for systems that read with embeddings; the release's own when empty.
-        fresh: reuse no stored answers.
         progress: show progress on standard error.
-        minutes: ask nothing new after this time; the same call continues.
         trust_code: run code, and read files elsewhere, that the folders here name.
         trust_hosts: call hosts, and send environment variables, that the files here name.
-        sampling: options for models: temperature, max_tokens ...
+        options: what is asked and how, such as ``scenarios``, ``k``, ``strictness``, ``limit``, ``judge``, ``out`` and
+            ``budget`` (`demur.evaluation.options.RunOptions`; ``distractors``, ``positions`` and ``modality`` sweep);
+            and options of the system: ``temperature``, ``max_tokens`` ...
 
     Raises:
-        UsageError: a part does not exist, or no question can be asked this way.
+        UsageError: a part or an option does not exist, or no question can be asked this way.
         BudgetReached: the budget is used up.
         CallError: a model cannot be reached at all; received answers are kept.
     """
-    from demur.core.plugins import names
-    from demur.core.spec import split_part
-    from demur.evaluation.asking import ask
-    from demur.evaluation.questions import Questions
-    from demur.release import Release
-    from demur.scenarios.conditions import conditions
-    from demur.scenarios.contexts import recipes
-    from demur.scenarios.systems import name_of, split_name
-    from demur.scenarios.systems.model import Sampling
-
-    if not isinstance(release, Release):
-        release = open_release(release, out=out, trust_code=trust_code, trust_hosts=trust_hosts)
-    run_name, spec = split_name(system)
-    run_name = name or run_name
-    takes_own_options = isinstance(spec, str) and split_part(spec)[0] not in names(
-        "systems"
-    )  # module:Class takes what it likes
-    if (
-        unknown := []
-        if takes_own_options
-        else sorted(sampling.keys() - set(Sampling.model_fields) - {"layout", "note"})
-    ):
-        arguments = [*evaluate.__annotations__, *Sampling.model_fields]
-        cure = (
-            did_you_mean(unknown[0], arguments)
-            or f"options of models are {', '.join(sorted(Sampling.model_fields))}"
-        )
-        raise UsageError(f"no argument {unknown[0]!r}", item="evaluate", cure=cure)
-    system_options = {**sampling, **({"name": run_name} if run_name else {})}
-    with _steps(progress) as steps, trusting(code=trust_code, hosts=trust_hosts):
-        questions = Questions(
-            recipes(_several(scenarios), k=k),
-            conditions(_several(strictness)),
-            seed,
-            limit,
-            text_only,
-            repeat,
-            None if corpora is None else Path(corpora),
-        )
-        [folder] = ask(
-            release,
-            [system],
-            Path(out),
-            questions,
-            judge=judge,
-            options={name_of(system): system_options},
-            encoder_name=encoder,
-            concurrency=concurrency,
-            budget=_budget(budget),
-            steps=steps,
-            fresh=fresh,
-            minutes=minutes,
-        )
-    return Evaluation(folder, release.folder)
+    run_options = _run_options(system, name, options)
+    [evaluation] = evaluate_all(
+        release,
+        [system],
+        run_options,
+        progress=progress,
+        trust_code=trust_code,
+        trust_hosts=trust_hosts,
+    )
+    return evaluation
 
 
-@checked
-def sweep(
+sweep = evaluate
+"""`evaluate` under everything that varies, such as ``distractors=(0, 5)``: `Evaluation.rates` has a line for each."""
+
+
+def evaluate_all(
     release: StrPath | Release,
-    system: SystemLike,
+    systems: Sequence[SystemLike],
+    options: RunOptions,
     *,
-    distractors: tuple[int, int] | None = None,
-    positions: tuple[int, int] | None = None,
-    modality: bool = False,
-    scenarios: Scenarios = "all",
-    k: int = 2,
-    **options: Any,
-) -> Evaluation:
-    """Evaluate a system under everything that varies: `Evaluation.rates` has a line for each.
+    progress: bool | Progress = False,
+    trust_code: bool = False,
+    trust_hosts: bool = False,
+) -> Evaluations:
+    """`evaluate` for several systems: all are checked before the first is asked, and they share the budget.
 
     Args:
         release: folder, ``hf:...`` or opened.
-        system: as `evaluate` takes it.
-        distractors: lowest and highest number of distractors, Realistic.
-        positions: lowest and highest position of the gold among k distractors, Realistic.
-        modality: the Realistic scenario by modality of gold and distractors.
-        scenarios: asked besides.
-        k: distractors, where a recipe gives no number.
-        options: as `evaluate` takes them, such as ``strictness="all"``, ``limit`` and ``out``.
+        systems: as `evaluate` takes them.
+        options: what is asked and how.
+        progress: show progress on standard error.
+        trust_code: run code, and read files elsewhere, that the folders here name.
+        trust_hosts: call hosts, and send environment variables, that the files here name.
     """
-    from demur.scenarios import contexts
+    from demur.evaluation.asking import ask
+    from demur.release import Release
 
-    recipes = [
-        *contexts.recipes(_several(scenarios), k=k),
-        *(contexts.sweep(*distractors) if distractors else ()),
-        *(contexts.positions(*positions, k) if positions else ()),
-        *(contexts.grid(k) if modality else ()),
-    ]
-    return evaluate(release, system, scenarios=list(map(str, recipes)), k=k, **options)
+    with _steps(progress) as steps, trusting(code=trust_code, hosts=trust_hosts):
+        if not isinstance(release, Release):
+            release = open_release(release, out=options.out)
+        return Evaluations(ask(release, systems, options, steps=steps), release.folder)
+
+
+def plan_evaluation(
+    release: Release,
+    systems: Sequence[str],
+    options: RunOptions,
+    *,
+    per_second: float | None = None,
+) -> Estimate:
+    """What `evaluate_all` would cost, and which limits of `gate` its questions could not decide; calls no model.
+
+    Args:
+        release: opened.
+        systems: by name.
+        options: what is asked and how.
+        per_second: replies per second, for the time.
+    """
+    from demur.evaluation.asking import planned
+    from demur.reports.gate import limits_not_decidable
+
+    plan = planned(release, systems, options, per_second=per_second)
+    note = limits_not_decidable(options, release)
+    return plan.model_copy(update={"notes": (*plan.notes, note)})
+
+
+def write_asks(
+    release: Release, file: StrPath, options: RunOptions, images: StrPath | None = None
+) -> Written:
+    """Write the questions that `evaluate` would ask, for a system that demur does not run.
+
+    Args:
+        release: opened.
+        file: ``.jsonl``, or ``.csv`` (lists as JSON).
+        options: what is asked.
+        images: folder for the images; they are only named when None.
+    """
+    from demur.evaluation import asks
+
+    return asks.write_asks(release, Path(file), options, None if images is None else Path(images))
+
+
+def export(
+    release: Release, framework: Literal["inspect", "lmms-eval"], options: RunOptions
+) -> Exported:
+    """Write the questions as tasks of another evaluation framework, graded there as demur does.
+
+    Args:
+        release: opened.
+        framework: whose tasks.
+        options: what is asked, the judge, and in ``out`` the folder to write to.
+    """
+    from demur.evaluation.for_inspect import export_inspect
+    from demur.evaluation.for_lmms_eval import export_lmms_eval
+
+    write = export_inspect if framework == "inspect" else export_lmms_eval
+    return write(release, options)
+
+
+def _run_options(system: SystemLike, name: str, options: dict[str, Any]) -> RunOptions:
+    """The options of one system: those of the run, and its own."""
+    from demur.core.plugins import names
+    from demur.core.spec import split_part
+    from demur.evaluation.options import RunOptions
+    from demur.scenarios.systems import split_name
+    from demur.scenarios.systems.model import Sampling
+
+    spec = split_name(system)[1]
+    of_system = {k: v for k, v in options.items() if k not in RunOptions.model_fields}
+    takes_any = isinstance(spec, str) and split_part(spec)[0] not in names("systems")
+    known = [*Sampling.model_fields, "layout", "note"]
+    if unknown := [] if takes_any else sorted(of_system.keys() - set(known)):
+        cure = did_you_mean(unknown[0], [*RunOptions.model_fields, *known])
+        raise UsageError(
+            f"no argument {unknown[0]!r}",
+            item="evaluate",
+            cure=cure or f"options of models are {', '.join(sorted(Sampling.model_fields))}",
+        )
+    of_run = {k: v for k, v in options.items() if k not in of_system}
+    named = {"name": name} if name else {}
+    return RunOptions.of({**of_run, "system_options": {**of_system, **named}})
 
 
 def _several(texts: Scenarios) -> list[str]:
@@ -244,9 +249,11 @@ def _budget(dollars: float | None) -> Budget | None:
     return None if dollars is None else Budget(dollars)
 
 
-def _steps(progress: bool) -> Progress:
-    from demur.core.progress import QUIET, TerminalProgress
+def _steps(progress: bool | Progress) -> Progress:
+    from demur.core.progress import QUIET, Progress, TerminalProgress
 
+    if isinstance(progress, Progress):
+        return progress
     return TerminalProgress() if progress else QUIET
 
 
@@ -377,7 +384,7 @@ def build_index(
         fresh: replace an index of other documents or encoders that is in ``out``.
         progress: show progress on standard error.
     """
-    from demur.curation.indexes import build_from
+    from demur.retrieval.indexes import build_from
 
     corpus_names = [
         str(corpus) for corpus in ([corpora] if isinstance(corpora, str | Path) else corpora)
@@ -437,7 +444,7 @@ def build_release(
     """Build a release from sources by a recipe: gates, mining, checks, freeze; continues an interrupted build.
 
     Args:
-        recipe: a YAML file, or a `demur.curation.recipe.BuildRecipe`.
+        recipe: a YAML file, or a `demur.curation.build.recipe.BuildRecipe`.
         out: build folder; the release is ``out/release``.
         skip_bad: leave out bad records, and count them.
         budget: dollars; stops before exceeding them, and the same call continues.
@@ -450,8 +457,8 @@ def build_release(
         BadInput: problems of the sources; names all of them.
         UsageError: the recipe names unknown parts, or no sample remains.
     """
-    from demur.curation.build import curate
-    from demur.curation.recipe import BuildRecipe, load_recipe
+    from demur.curation.build.curate import curate
+    from demur.curation.build.recipe import BuildRecipe, load_recipe
 
     build_recipe = recipe if isinstance(recipe, BuildRecipe) else load_recipe(Path(recipe))
     base = Path() if isinstance(recipe, BuildRecipe) else Path(recipe).parent

@@ -18,19 +18,18 @@ import yaml
 from demur.core.errors import MissingExtra, UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.store import read_json, write_json
-from demur.curation.build import curate
-from demur.curation.recipe import BuildRecipe, parse_recipe
-from demur.curation.sample_pool import sample_sources
+from demur.curation.build.curate import curate
+from demur.curation.build.recipe import BuildRecipe, parse_recipe
+from demur.curation.build.sample_pool import sample_sources
 from demur.evaluation.asking import ask
-from demur.evaluation.questions import Questions
+from demur.evaluation.options import RunOptions
 from demur.indexing.encoders import open_encoder
 from demur.models.ledger import Ledger
 from demur.reports.data import ReportData, load
 from demur.reports.html import write_report
 from demur.reports.terminal import summarised
 from demur.sample import llm
-from demur.scenarios.conditions import condition
-from demur.scenarios.contexts import standard, sweep
+from demur.scenarios.contexts import standard
 from demur.scenarios.render import Layout
 
 if TYPE_CHECKING:
@@ -118,38 +117,34 @@ def demo(
             "extra": {"cache_prompt": False},
             **named,
         }
-        moderate = [condition("moderate")]
-
-        def ask_small() -> list[Path]:
-            return ask(
-                built.release,
-                [small],
-                out / "runs",
-                Questions(standard(), moderate, seed, limit=_small_samples(plan), text_only=True),
-                options={small: sampling},
-                steps=steps,
-                max_in_flight=2,
-                ledger=out / "build" / "calls.sqlite",
-            )
-
+        options = RunOptions(seed=seed, out=out / "runs")
+        of_small = RunOptions(
+            seed=seed,
+            out=out / "runs",
+            limit=_small_samples(plan),
+            text_only=True,
+            system_options=sampling,
+            concurrency=2,
+            ledger=out / "build" / "calls.sqlite",
+        )
+        swept = RunOptions(seed=seed, out=out / "runs", distractors=(0, 5))
         with ThreadPoolExecutor(1) as other:  # the model answers in its own process in parallel
-            waiting = other.submit(ask_small) if address else None
-            runs = ask(
-                built.release,
-                ["reader"],
-                out / "runs",
-                Questions(standard(), moderate, seed),
-                encoder=encoder,
-                steps=steps,
-                notes={"reader": BY_CONSTRUCTION},
-            ) + ask(
-                built.release,
-                [CAREFUL],
-                out / "runs",
-                Questions((*standard(), *sweep(0, 5)), moderate, seed),
-                encoder=encoder,
-                steps=steps,
+            waiting = (
+                other.submit(ask, built.release, [small], of_small, steps=steps)
+                if address
+                else None
             )
+            runs = [
+                *ask(
+                    built.release,
+                    ["reader"],
+                    options,
+                    encoder=encoder,
+                    caveat=BY_CONSTRUCTION,
+                    steps=steps,
+                ),
+                *ask(built.release, [CAREFUL], swept, encoder=encoder, steps=steps),
+            ]
             if waiting is not None:
                 runs += waiting.result()
     steps.stage("write the report")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -197,6 +198,62 @@ class Evaluation:
         return self.rates()._repr_html_()
 
 
+class Evaluations(Tabular, Sequence[Evaluation]):
+    """Several systems' answers to the same questions.
+
+    Attributes:
+        folders: their run folders.
+        release: release folder.
+    """
+
+    def __init__(self, folders: Sequence[Path], release: Path) -> None:
+        self.folders, self.release = tuple(folders), release
+
+    def __getitem__(self, place: Any) -> Any:
+        return Evaluation(self.folders[place], self.release)
+
+    def __len__(self) -> int:
+        return len(self.folders)
+
+    @cached_property
+    def data(self) -> ReportData:
+        """The rows, contexts and samples, as a report reads them."""
+        from demur.reports.data import load
+
+        return load(self.folders, self.release)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The figures of the tables, JSON-safe (`demur.reports.terminal.summarised`)."""
+        from demur.reports.terminal import summarised
+
+        return summarised(self.data)
+
+    @property
+    def all_failed(self) -> list[str]:
+        """A line for each system of which every question failed, or an answer could not be judged."""
+        from demur.evaluation.run_folder import all_failed
+
+        return all_failed(self.folders)
+
+    @property
+    def frame(self) -> Frame:
+        """Rates by scenario and system."""
+        from demur.reports.cells import headline
+        from demur.reports.terminal import results_table
+
+        return Frame(results_table(self.data, headline(self.data.runs)))
+
+    def print(self, *, sweeps: bool = False) -> None:
+        """Print the tables; with ``sweeps`` also those of what varies, and the figures of the sources' own metrics."""
+        from demur.reports.official import labels_table
+        from demur.reports.terminal import print_data
+
+        print_data(self.data, sweeps=sweeps)
+        if (source_figures := labels_table(self.data)).rows:
+            sys.stdout.write(source_figures.render("terminal"))
+
+
 class Comparison(Tabular):
     """Two runs over the questions asked of both: paired differences with tests, and the changed items.
 
@@ -240,7 +297,7 @@ class Index:
     def __init__(
         self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None
     ) -> None:
-        from demur.curation.indexes import open_searcher
+        from demur.retrieval.indexes import open_searcher
 
         self.folder = Path(folder)
         self._searcher = open_searcher(self.folder, encoder, text_encoder)
@@ -271,7 +328,7 @@ class Index:
             mode: as in ``demur index search --help``; None chooses by the kind of query.
             pages: pages for ``FIRST/...`` modes.
         """
-        from demur.curation.indexes import search
+        from demur.retrieval.indexes import search
 
         picture = Path(image) if isinstance(image, str) else image
         mode_chosen, hits_and_documents = search(

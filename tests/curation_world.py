@@ -13,7 +13,7 @@ from stub_encoder import StubEncoder
 from demur.core.errors import UsageError
 from demur.core.records import Method, Response, Status
 from demur.core.store import digest, file_digest, read_json, write_json
-from demur.curation.recipe import parse_recipe
+from demur.curation.build.recipe import parse_recipe
 from demur.judge.local import LocalJudge
 from demur.release import Release, verify
 from demur.testing.gates import SimulatedGate

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from errors import raises
 from strategies import tiny_release
 
 import demur
@@ -118,7 +119,7 @@ def test_an_object_with_the_methods_of_a_system(release, tmp_path):
 
     run = demur.evaluate(demur.open_release(release), Own(), scenarios="oracle", out=tmp_path)
     assert outcomes(run) == [("oracle", "deflected")] * 6
-    with pytest.raises(UsageError, match="is not a system"):
+    with raises(UsageError, "int"):
         demur.evaluate(release, 7, out=tmp_path)
 
 
@@ -212,16 +213,16 @@ def test_an_index_is_built_and_searched(tmp_path):
     assert "Town 1" in repr(hits)
     assert hits.to_pandas().loc[0, "title"] == "Town 1"
     assert "3 " in repr(index)
-    with pytest.raises(UsageError, match="query is empty"):
+    with raises(UsageError, "query"):
         index.search()
 
 
 def test_errors_say_what_to_do(tmp_path, monkeypatch):
-    with pytest.raises(ReleaseError, match="no such folder"):
+    with raises(ReleaseError, item=tmp_path / "nowhere"):
         demur.open_release(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="hf:OWNER/NAME"):
+    with raises(UsageError, "hf:nobody", cure="hf:OWNER/NAME"):
         demur.open_release("hf:nobody")
-    with pytest.raises(StorageError, match=r"HF_HUB_OFFLINE.*give a release folder"):
+    with raises(StorageError, "HF_HUB_OFFLINE", item="hf:nobody/nothing"):
         demur.open_release("hf:nobody/nothing@v1.0.0")
 
 
@@ -231,8 +232,8 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
 
     for call, told in (
         (lambda: demur.open_release(None), "open_release: path=None: expected str | Path"),
-        (lambda: asked(limit="many"), "evaluate: limit='many': expected int | None"),
-        (lambda: asked(judge=None), "evaluate: judge=None: expected str"),
+        (lambda: asked(limit="many"), "evaluate: limit='many': "),
+        (lambda: asked(judge=None), "evaluate: judge=None: "),
         (lambda: asked(limits=3), "evaluate: no argument 'limits' - did you mean 'limit'?"),
         (lambda: asked(warmth=3), "evaluate: no argument 'warmth' - options of models are extra"),
         (
@@ -251,9 +252,7 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
             call()
         assert told in str(raised.value)
     assert not any(p.name.startswith("reads") for p in tmp_path.iterdir())
-    with pytest.raises(
-        TypeError, match=r"evaluate\(\) missing 1 required positional argument: 'system'"
-    ):
+    with pytest.raises(TypeError, match=r"evaluate\(\).*'system'"):
         demur.evaluate(release)
     import numpy as np
 
@@ -263,10 +262,10 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
 
 
 def test_the_folder_beside_a_release_is_answered_by_the_release(release, tmp_path):
-    with pytest.raises(ReleaseError, match=r"did you mean .*release"):
+    with raises(ReleaseError, item=tmp_path, cure="release"):
         demur.open_release(tmp_path)
     run = demur.evaluate(release, reads, scenarios="oracle", out=tmp_path / "runs")
-    with pytest.raises(ReleaseError, match="not the manifest of a release"):
+    with raises(ReleaseError, item=run.folder / "manifest.json"):
         demur.open_release(run.folder)
     assert repr(demur.open_release(release)).endswith("6 samples)")
 
@@ -286,7 +285,7 @@ def test_every_public_name_is_there_described_and_typed():
             ), name
             assert inspect.signature(thing).return_annotation is not inspect.Signature.empty, name
     assert dir(demur) == sorted(demur.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'evaluat'"):
+    with pytest.raises(AttributeError, match="'evaluat'"):
         _ = demur.evaluat
 
 

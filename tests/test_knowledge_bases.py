@@ -7,13 +7,14 @@ import unicodedata
 from urllib.parse import quote
 
 import pytest
+from errors import places
 from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.core.errors import DataError
 from demur.core.store import Problems
 from demur.corpora import beir, evqa, kilt, read_corpus, wiki6m
-from demur.curation.sources import open_source
+from demur.sources import open_source
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -152,6 +153,4 @@ def test_an_id_of_null_is_no_id(tmp_path):
     )
     problems = Problems()
     assert [d.id for d in read_corpus(f"beir:{tmp_path}", problems)] == ["007"]
-    assert problems.lines == [
-        "corpus.jsonl:1 (no id): there is no _id - mend the row or leave it out"
-    ]
+    assert places(problems.lines) == ["corpus.jsonl:1 (no id)"]

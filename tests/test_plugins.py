@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -43,9 +44,9 @@ def test_a_class_is_found_by_module(tmp_path, monkeypatch):
     (tmp_path / "strange_part.py").write_text("class Mine: ...\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert find("judges", "strange_part:Mine")[0].__name__ == "Mine"
-    with pytest.raises(UsageError, match="has no 'Other'"):
+    with raises(UsageError, "'Other'"):
         find("judges", "strange_part:Other")
-    with pytest.raises(UnknownPart, match="known: cascade, lave, local, model, panel"):
+    with raises(UnknownPart, "no_such_module:Mine", "cascade, lave, local, model, panel"):
         find("judges", "no_such_module:Mine")
 
 

@@ -41,7 +41,7 @@ def test_what_is_json_is_read_as_python_reads_it(value, more, ascii):
 @pytest.mark.parametrize("text", DEEP)
 @pytest.mark.parametrize("read", [parsed_json, loose_json, check_depth])
 def test_what_is_too_deep_is_told_as_that(read, text):
-    with pytest.raises(ValueError, match="nested too deep"):
+    with pytest.raises(ValueError, match=str(MAX_DEPTH)):
         read(text)
 
 
@@ -60,13 +60,13 @@ def test_files_of_lines_and_giant_files_say_so_and_go_on_where_they_can(tmp_path
         assert [row["id"] for _, row in read(lines, problems)] == [1, 2]
         assert len(problems) == 1
         assert "rows.jsonl:2" in problems.lines[0]
-        assert "nested too deep" in problems.lines[0]
+        assert str(MAX_DEPTH) in problems.lines[0]
     for read, start in ((json_elements, '[{"a": 1}, '), (json_items, '{"a": 1, "b": ')):
         path = tmp_path / "giant.json"
         path.write_text(start + "[" * 50_000)
         problems = Problems()
         list(read(path, problems))
-        assert "nested too deep" in problems.lines[0]
+        assert str(MAX_DEPTH) in problems.lines[0]
 
 
 SMALL = """
@@ -143,5 +143,5 @@ def test_what_python_parses_down_its_stack_is_no_list(piece):
     "text", ["1e999", '{"a": -1e400}', "[NaN]", "-Infinity", '"\\ud800"', "9" * 5_000]
 )
 def test_what_no_file_can_hold_is_refused(text):
-    with pytest.raises(ValueError, match=r"beyond any number|is not JSON|surrogate|digits"):
+    with pytest.raises(ValueError, match=r"number|JSON|surrogate|digits"):
         parsed_json(text)

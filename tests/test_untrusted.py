@@ -18,19 +18,17 @@ from demur.core.plugins import find, names
 from demur.core.store import Problems
 from demur.core.untrusted import Choice, acts_of, check, trusting
 from demur.corpora.docs import documents as read_docs
-from demur.curation.build_folder import recipe_at
-from demur.curation.indexes import open_searcher
-from demur.curation.pool import PoolSource
-from demur.curation.rebuild import enlarge
-from demur.curation.sources import options_of
-from demur.curation.sources.generic import Generic
+from demur.curation.build.folder import recipe_at
+from demur.curation.build.rebuild import enlarge
 from demur.evaluation.asking import ask
-from demur.evaluation.questions import Questions
+from demur.evaluation.options import RunOptions
 from demur.indexing.folder import read_manifest
-from demur.scenarios.conditions import conditions
-from demur.scenarios.contexts import standard
+from demur.pools.read import PoolSource
+from demur.retrieval.indexes import open_searcher
 from demur.scenarios.systems.http_mapping import RagMapping
 from demur.scenarios.systems.model import Sampling
+from demur.sources import options_of
+from demur.sources.generic import Generic
 
 BAITS = {
     "module": ("bait_module:Bait", "run"),
@@ -204,8 +202,8 @@ def test_no_release_takes_a_bait(bait, sent, release):
     for name, _ in forms("encoders", text):
         opened = demur.open_release(release)
         opened.manifest["encoder"] = {"name": name}
-        questions = Questions(standard(), conditions(["none"]), 0, None, False, 1, None)
-        refused(release, act, lambda: ask(opened, ["reader"], sent / "runs", questions), text)  # noqa: B023
+        options = RunOptions(strictness="none", out=sent / "runs")
+        refused(release, act, lambda: ask(opened, ["reader"], options), text)  # noqa: B023
 
 
 def test_a_field_map_reads_below_its_folder_and_asks_nobody(sent):

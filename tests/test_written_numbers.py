@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import mini_sources as mini
 import pytest
 
-from demur.cli._asking import _low_and_high
+from demur.cli._arguments import low_and_high
 from demur.core.errors import UsageError
 from demur.core.store import Problems
 from demur.corpora.formats import in_numeric_order
 from demur.curation.mining.folder import Samples
-from demur.curation.sources import open_source
 from demur.indexing.chunk import open_chunker
 from demur.release.card import recall_lines
+from demur.sources import open_source
 
 NONE = ["\u00b2", "\u0663", "9" * 5_000, "-1", "1e3", "0x1", "1 2", "\u2467"]
 """No plain digits, or more of them than `int` reads."""
@@ -23,7 +24,6 @@ NONE = ["\u00b2", "\u0663", "9" * 5_000, "-1", "1e3", "0x1", "1 2", "\u2467"]
 @pytest.mark.parametrize("number", [*NONE, ""], ids=lambda n: ascii(n)[:8])
 def test_of_options(number: str) -> None:
     for read in (
-        lambda: _low_and_high(f"0:{number}", "--distractors"),
         lambda: open_chunker(f"{number}:3", "", Path()),
         lambda: open_chunker(f"30:{number}", "", Path()),
         lambda: Samples.pages(None, f"10,evqa={number}"),  # type: ignore[arg-type]  # reads nothing of it before
@@ -65,3 +65,9 @@ def test_of_a_card() -> None:
     assert heads[0] == "queries"
     assert heads[-2:] == ["recall@2", "recall@10"]
     assert len(heads) == len(rows[0]) == 3 + len(NONE)
+
+
+@pytest.mark.parametrize("number", [*NONE, ""], ids=lambda n: ascii(n)[:8])
+def test_of_a_range_of_distractors(number: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        low_and_high(f"0:{number}")

@@ -71,6 +71,14 @@ def positive(text: str) -> int:
     return number
 
 
+def low_and_high(text: str) -> tuple[int, int]:
+    """``LOW:HIGH``, two whole numbers."""
+    low, high = map(whole_number, text.partition(":")[::2])
+    if low is None or high is None:
+        raise argparse.ArgumentTypeError(f"expected LOW:HIGH, as in 0:10, got {text[:40]!r}")
+    return low, high
+
+
 def json_object(text: str) -> dict[str, Any]:
     """A JSON object."""
     from demur.core.strict_json import parsed_json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +10,16 @@ from demur.cli._arguments import (
     TRUST,
     add_money_arguments,
     add_shared,
-    budget_of,
     json_object,
+    low_and_high,
     positive,
 )
 from demur.cli._output import note, print_json, say, show_plan
 from demur.core.errors import UsageError
-from demur.core.text import command, whole_number
+from demur.core.text import command
 
 if TYPE_CHECKING:
-    from demur.evaluation.questions import Questions
-    from demur.release import Release
-    from demur.scenarios.contexts import Recipe
+    from demur.evaluation.options import RunOptions
 
 
 def add_question_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
@@ -93,65 +90,36 @@ def add_question_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = Fa
         return
     parser.add_argument(
         "--distractors",
+        type=low_and_high,
         metavar="LOW:HIGH",
         help="Realistic with LOW to HIGH distractors (0:10 is Figure 3 of VLM-DeflectionBench)",
     )
     parser.add_argument(
         "--modality",
-        choices=("grid",),
+        type=_grid,
+        metavar="grid",
         help="Realistic by gold and distractor modality (its Table 5)",
     )
     parser.add_argument(
-        "--positions", metavar="LOW:HIGH", help="gold at each position among the distractors"
+        "--positions",
+        type=low_and_high,
+        metavar="LOW:HIGH",
+        help="gold at each position among the distractors",
     )
 
 
-def open_release_of_command(args: argparse.Namespace, out: Path) -> Release:
-    """Open the release; from a source, one is made in ``out``."""
-    from demur.api import open_release
-
-    return open_release(args.release, out=out, skip_bad=args.skip_bad)
-
-
-def questions_of(args: argparse.Namespace) -> Questions:
-    """The questions of a command."""
-    from demur.evaluation.questions import Questions
-    from demur.scenarios.conditions import Prompts, conditions
-    from demur.scenarios.contexts import recipes
-
-    recipes_asked = dict.fromkeys((*recipes(args.scenarios, k=args.k), *_swept_recipes(args)))
-    return Questions(
-        list(recipes_asked),
-        conditions(args.strictness),
-        args.seed,
-        args.limit,
-        args.text_only,
-        args.repeat,
-        args.corpora,
-        Prompts(args.prompts),
-    )
+def _grid(text: str) -> bool:
+    if text != "grid":
+        raise argparse.ArgumentTypeError(f"expected grid, got {text[:40]!r}")
+    return True
 
 
-def _swept_recipes(args: argparse.Namespace) -> list[Recipe]:
-    from demur.scenarios.contexts import grid, positions, sweep
+def run_options(args: argparse.Namespace, **values: Any) -> RunOptions:
+    """The options of a command: of its arguments those that have a name of theirs, and these values."""
+    from demur.evaluation.options import RunOptions
 
-    if "distractors" not in args:
-        return []  # of a verb that sweeps nothing
-    swept = list(
-        sweep(*_low_and_high(args.distractors, "--distractors")) if args.distractors else ()
-    )
-    swept += grid(args.k) if args.modality else ()
-    swept += (
-        positions(*_low_and_high(args.positions, "--positions"), args.k) if args.positions else ()
-    )
-    return swept
-
-
-def _low_and_high(text: str, option: str) -> tuple[int, int]:
-    low, high = map(whole_number, text.partition(":")[::2])
-    if low is None or high is None:
-        raise UsageError(f"{option} {text[:80]!r}", cure="write LOW:HIGH, as in 0:10")
-    return low, high
+    names = RunOptions.model_fields.keys() & vars(args).keys()
+    return RunOptions.of({**{name: getattr(args, name) for name in names}, **values})
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
@@ -225,96 +193,47 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) 
     add_shared(parser, "--json", json="print the results as JSON")
 
 
-def _model_options(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """Name of a system that calls models -> its sampling and layout."""
+def _system_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Sampling and layout of models, as far as they were given."""
     from demur.scenarios.render import Layout
-    from demur.scenarios.systems import calls_models, name_of
 
-    sampling = {
+    options = {
         "temperature": args.temperature,
         "top_p": args.top_p,
         "max_tokens": args.max_tokens,
         "seed": args.sampling_seed,
         "service_tier": args.service_tier,
         "extra": args.extra,
+        "layout": None if args.images == "many" else Layout(args.images),
     }
-    options = {k: v for k, v in sampling.items() if v is not None}
-    options["layout"] = Layout(args.images)
-    return {name_of(s): options for s in args.systems if calls_models(s)}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def ask_and_print(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     """Plan or run, then print the results; with ``sweeps`` also the tables of the sweeps."""
+    from demur import api
     from demur.core.progress import TerminalProgress
-    from demur.evaluation.asking import ask, planned
-    from demur.evaluation.run_folder import all_failed
-    from demur.reports.data import load
-    from demur.reports.official import labels_table
-    from demur.reports.terminal import print_data, summarised
 
-    questions = questions_of(args)
-    kinds = {r.scenario for r in questions.recipes}
-    if sweeps and len(questions.recipes) == len(kinds) and len(questions.conditions) == 1:
+    options = run_options(args, system_options=_system_options(args))
+    if sweeps and not options.varies:
         cure = "add --distractors 0:4, --positions 0:4, --modality grid or --strictness all; or use 'demur run'"
         raise UsageError("nothing varies in this sweep", cure=cure)
-    release = open_release_of_command(args, args.out)
-    common: dict[str, Any] = {"options": _model_options(args), "prices": args.prices}
+    release = api.open_release(args.release, out=args.out, skip_bad=args.skip_bad)
     if args.plan:
-        ledger = args.out / "calls.sqlite"
-        plan = planned(
-            release, args.systems, questions, ledger=ledger, per_second=args.per_second, **common
-        )
-        limits = _limits_not_decidable(questions, release, args.judge)
-        if args.json:
-            say(plan.model_copy(update={"notes": (*plan.notes, limits)}).model_dump_json())
-        else:
-            show_plan(plan, limits)
+        plan = api.plan_evaluation(release, args.systems, options, per_second=args.per_second)
+        say(plan.model_dump_json()) if args.json else show_plan(plan)
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")
-        folders = ask(
-            release,
-            args.systems,
-            args.out,
-            questions,
-            judge=args.judge,
-            encoder_name=args.encoder,
-            steps=steps,
-            concurrency=args.concurrency,
-            budget=budget_of(args),
-            fresh=args.fresh,
-            minutes=args.minutes,
-            **common,
-        )
+        runs = api.evaluate_all(release, args.systems, options, progress=steps)
         steps.stage("sum up")
-        data = load(folders, release.folder)
+        summary = runs.summary
     if args.json:
-        print_json(summarised(data), 1)
+        print_json(summary, 1)
     else:
-        print_data(data, sweeps=sweeps)
-        if (source_figures := labels_table(data)).rows:
-            say(source_figures.render("terminal").removesuffix("\n"))
-        say(*folders)
-        note(
-            f"\nnext: {command('report', *folders, '--release', release.folder, '-o', 'report.html')}"
-        )
-    silent_runs = all_failed(folders)
-    note(*(f"demur: {line}" for line in silent_runs))
-    return 1 if silent_runs else 0
-
-
-def _limits_not_decidable(questions: Questions, release: Release, judge: str) -> str:
-    """Which limits of `demur gate` the questions of a run cannot decide."""
-    from demur.reports.gate import tightest_limits
-
-    tasks = questions.tasks(list(release.samples()), release.sha256)
-    questions_of_cell = Counter((t.ask.scenario, t.ask.recipe, t.ask.condition) for t in tasks)
-    fewest = min(questions_of_cell.values()) // questions.repeat
-    limits = ", ".join(
-        f"--{side}-{rate} {'above' if side == 'min' else 'below'} {100 * share:.0f}%"
-        for side, rate, _, share in tightest_limits(fewest, judge)
-    )
-    return (
-        f"{fewest:,} questions of a scenario cannot decide {limits}; "
-        "how many can: demur gate RELEASE --plan"
-    )
+        runs.print(sweeps=sweeps)
+        say(*runs.folders)
+        report = command("report", *runs.folders, "--release", release.folder, "-o", "report.html")
+        note(f"\nnext: {report}")
+    note(*(f"demur: {line}" for line in runs.all_failed))
+    return 1 if runs.all_failed else 0

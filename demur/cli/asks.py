@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from demur.cli._arguments import add_shared
-from demur.cli._asking import add_question_arguments, open_release_of_command, questions_of
+from demur.cli._asking import add_question_arguments, run_options
 from demur.cli._output import note, print_json, say
 
 EXAMPLES = """examples:
@@ -40,11 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.evaluation.asks import write_asks
+    from demur import api
 
     with TemporaryDirectory() as folder:  # the release of SOURCE=FOLDER is needed for a moment only
-        release = open_release_of_command(args, Path(folder))
-        written = write_asks(release, args.output, questions_of(args), args.images)
+        release = api.open_release(args.release, out=folder, skip_bad=args.skip_bad)
+        written = api.write_asks(release, args.output, run_options(args), args.images)
     if args.json:
         print_json(written._asdict())
         return 0

@@ -12,8 +12,8 @@ from demur.core.errors import UsageError
 from demur.core.text import command
 
 if TYPE_CHECKING:
-    from demur.curation.build import Built
-    from demur.curation.estimate import BuildEstimate
+    from demur.curation.build.curate import Built
+    from demur.curation.build.estimate import BuildEstimate
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +62,8 @@ def add_common_arguments(
 
 def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
-    from demur.curation.build import curate
-    from demur.curation.build_folder import recipe_at
+    from demur.curation.build.curate import curate
+    from demur.curation.build.folder import recipe_at
 
     if (args.rate or args.learn_from) and not args.plan:
         raise UsageError(
@@ -92,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace, recipe: Any, out: Path, **where: Any) -> int:
     """Print what a build would ask and cost; exit 2 where it would be refused."""
-    from demur.curation.context import unready
-    from demur.curation.estimate import estimate_build
+    from demur.curation.build.context import unready
+    from demur.curation.build.estimate import estimate_build
     from demur.models.run import run_sync
 
     estimate = estimate_build(

@@ -44,9 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from demur.cli.build import print_estimate
     from demur.core.progress import TerminalProgress
-    from demur.curation.build_folder import recipe_at
-    from demur.curation.convergence import measure_convergence
-    from demur.curation.estimate import estimate_convergence
+    from demur.curation.build.convergence import measure_convergence
+    from demur.curation.build.estimate import estimate_convergence
+    from demur.curation.build.folder import recipe_at
 
     plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:

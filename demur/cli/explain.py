@@ -10,7 +10,7 @@ from demur.cli._arguments import add_shared
 from demur.cli._output import print_json, say, show, words
 
 UNASKABLE = "cannot be asked"
-"""Prefix of the label of a gate that could not be asked (`demur.curation.explain.Explained`)."""
+"""Prefix of the label of a gate that could not be asked (`demur.curation.build.explain.Explained`)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.curation.explain import explain
+    from demur.curation.build.explain import explain
 
     story = explain(args.release, args.sample)
     if args.json:

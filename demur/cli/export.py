@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import add_shared, job
-from demur.cli._asking import add_question_arguments, open_release_of_command, questions_of
+from demur.cli._asking import add_question_arguments, run_options
 from demur.cli._output import note, print_json, say
 from demur.core.text import command
 
@@ -53,13 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the tasks, and print how to run them."""
-    from demur.evaluation.for_inspect import export_inspect
-    from demur.evaluation.for_lmms_eval import export_lmms_eval
+    from demur import api
 
-    questions = questions_of(args)
-    release = open_release_of_command(args, args.out)
-    write = export_inspect if args.job == "inspect" else export_lmms_eval
-    exported = write(release, args.out, questions, judge=args.judge)
+    release = api.open_release(args.release, out=args.out, skip_bad=args.skip_bad)
+    exported = api.export(release, args.job, run_options(args))
     if args.json:
         print_json(exported._asdict())
         return 0

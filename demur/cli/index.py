@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _build(args: argparse.Namespace) -> int:
     from demur.core.system import cores
-    from demur.curation.indexes import build_from
+    from demur.retrieval.indexes import build_from
 
     built = build_from(
         args.corpora,
@@ -214,7 +214,7 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
 
 def _search(args: argparse.Namespace) -> int:
     from demur.core.errors import UsageError
-    from demur.curation.indexes import open_searcher, search
+    from demur.retrieval.indexes import open_searcher, search
     from demur.values import Hits
 
     text = args.text if args.text.strip() else ""

@@ -261,9 +261,9 @@ def _run(args: argparse.Namespace, steps: Any) -> int:
             "--name and --repeat are of verdicts beside the run's own", cure="leave out --out"
         )
     judge = _open_judge(args)
-    judge_run(
-        args.run, release, judge, args.out, progress=_progress(args, judge, steps), note=steps.note
-    )
+    if getattr(judge, "asks_models", False):
+        steps.note(f"calls are kept in {args.ledger}")
+    judge_run(args.run, release, judge, args.out, steps=steps)
     data = load([args.out], release.folder)
     if args.json:
         print_json(_summary(judge) | summarised(data), 1)

@@ -10,7 +10,7 @@ from demur.cli._arguments import TRUST, add_shared, job, positive
 from demur.cli._output import say, show
 
 if TYPE_CHECKING:
-    from demur.curation.pool import PoolCounts
+    from demur.pools.counts import PoolCounts
 
 EXAMPLES = """examples:
   $ demur pool build webqa:/data/webqa mrag:/data/mrag --out pool
@@ -47,8 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.curation.pool import Pool, build
-    from demur.curation.sources import source_at
+    from demur.pools.read import Pool
+    from demur.pools.write import build
+    from demur.sources import source_at
 
     if args.what == "show":
         counts = Pool(args.folder).counts

@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
-    from demur.curation.rebuild import enlarge, estimate_rebuild, rebuild
+    from demur.curation.build.rebuild import enlarge, estimate_rebuild, rebuild
 
     new = enlarge(args.old, args.add_gate, args.out, version=args.version, skip_bad=args.skip_bad)
     if args.plan:

@@ -11,7 +11,7 @@ from demur.cli._arguments import TRUST, add_shared, job, positive
 from demur.cli._output import note, print_json, say
 
 if TYPE_CHECKING:
-    from demur.curation.sources.check import Checked
+    from demur.sources.check import Checked
 
 EXAMPLES = """examples:
   $ demur sources show infoseek
@@ -77,8 +77,8 @@ def _list(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace) -> int:
     from demur.core.plugins import find
-    from demur.curation.sources import options_of
-    from demur.curation.sources.cards import card_of
+    from demur.sources import options_of
+    from demur.sources.cards import card_of
 
     factory = find("sources", args.name)[0]
     card, options = card_of(factory), options_of(factory)
@@ -129,9 +129,9 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from demur.curation.sources import source_at
-    from demur.curation.sources.cards import pins_for
-    from demur.curation.sources.check import check
+    from demur.sources import source_at
+    from demur.sources.cards import pins_for
+    from demur.sources.check import check
 
     source_named = source_at(args.source)
     source = source_named.open()

@@ -18,7 +18,7 @@ streams: one record in memory at a time, besides what its module names (a map of
 rows go to `demur.core.store.Problems` under file and line. Images have absolute paths, so that they are found from any
 working folder.
 
-Sources (`demur.curation.sources`) read the published knowledge bases through the same modules.
+Sources (`demur.sources`) read the published knowledge bases through the same modules.
 """
 
 from __future__ import annotations

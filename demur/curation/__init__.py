@@ -1,1 +1,1 @@
-"""Making datasets: sources, gating, mining, quality control, releases."""
+"""Making releases: the gates, mining, builds by a recipe, and releases from a user's own documents."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,17 +13,17 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import Ask, ImageRef, Request, Sample
 from demur.core.spec import split_part
 from demur.core.untrusted import Choice, check
+from demur.evaluation import questions
 from demur.evaluation.limits import Caps
+from demur.evaluation.options import RunOptions
 from demur.evaluation.preflight import preflight
-from demur.evaluation.questions import Questions
 from demur.evaluation.rejudge import grown_from
 from demur.evaluation.run_folder import Task, known_answers
-from demur.evaluation.runner import MAX_IN_FLIGHT, commonest, run
+from demur.evaluation.runner import Plan, commonest, run
 from demur.indexing.encoders import open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
 from demur.models.run import run_sync
 from demur.release import Release
-from demur.scenarios.conditions import Prompts
 from demur.scenarios.recognise import Embedder, Recogniser
 from demur.scenarios.systems import (
     System,
@@ -37,7 +37,7 @@ from demur.scenarios.systems.model import ModelSystem
 
 if TYPE_CHECKING:
     from demur.indexing.encoders import Encoder
-    from demur.models import Budget, Estimate
+    from demur.models import Estimate
 
 NEEDS_ENCODER = ("reader", "prior")
 """Systems that need sentence embeddings."""
@@ -54,13 +54,10 @@ def folder_name(system: str) -> str:
 
 
 def system_context(
-    release: Release,
-    encoder: Encoder | None,
-    samples: Sequence[Sample],
-    prompts: Prompts,
-    **more: Any,
+    release: Release, encoder: Encoder | None, samples: Sequence[Sample], options: RunOptions
 ) -> SystemContext:
     """The surroundings of systems that are asked from a release."""
+    reading: dict[str, Any] = {}
     if encoder is not None:
         captioned = [
             (
@@ -70,58 +67,42 @@ def system_context(
             for d in release.documents.values()
             if d["sha256"] and d["text"] is None
         ]
-        more |= {
+        reading = {
             "embed": Embedder(encoder),
             "recognise": Recogniser(encoder, captioned, release.read_image),
         }
-    return SystemContext(read_image=release.read_image, pool=samples, prompts=prompts, **more)
+    return SystemContext(
+        read_image=release.read_image,
+        pool=samples,
+        prompts=options.prompt_texts,
+        ledger=options.calls,
+        options=options.system_options,
+        concurrency=options.concurrency,
+        prices=options.prices,
+        **reading,
+    )
 
 
 def ask(
     release: Release,
     systems: Sequence[SystemLike],
-    out: Path,
-    questions: Questions,
+    options: RunOptions,
     *,
-    judge: str = "local",
     encoder: Encoder | None = None,
-    encoder_name: str = "",
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    notes: Mapping[str, str] | None = None,
-    ledger: Path | None = None,
-    max_in_flight: int = MAX_IN_FLIGHT,
-    concurrency: int | None = None,
-    budget: Budget | None = None,
-    prices: Path | None = None,
+    caveat: str = "",
     steps: Progress = QUIET,
-    fresh: bool = False,
-    minutes: float | None = None,
 ) -> list[Path]:
-    """Run systems over a release, one run folder each under ``out``; an unfinished run is resumed.
+    """Run systems over a release, one run folder each under ``options.out``; an unfinished run is resumed.
 
     All systems are opened and checked (`demur.evaluation.preflight`) before the first question.
 
     Args:
         release: opened.
-        systems: names (``NAME=SYSTEM`` or ``SYSTEM``), functions or objects; `name_of` gives their keys in ``options``
-            and ``notes``.
-        out: folder of the run folders.
-        questions: what is asked.
-        judge: by name.
-        encoder: for systems that need embeddings; opened by ``encoder_name`` if None.
-        encoder_name: the release's own encoder if empty.
-        options: system -> sampling, layout, ``name``, ``note``.
-        notes: system -> a caveat for readers of its figures, besides its own note.
-        ledger: of model calls.
-        max_in_flight: asks in flight at once.
-        concurrency: calls at once per endpoint and function; None for 8, or 1 of a plain function.
-        budget: stops the run, resumable, before it spends more. What earlier commands spent on the same run folders
-            counts. ``out/calls.sqlite`` records the spending, also without a budget.
-        prices: price table that overrides the built-in one.
+        systems: names (``NAME=SYSTEM`` or ``SYSTEM``), functions or objects.
+        options: what is asked, and how.
+        encoder: for systems that need embeddings; opened by ``options.encoder`` if None.
+        caveat: for readers of the systems' figures, besides their own notes.
         steps: progress display.
-        fresh: ask everything again: old run folders are moved aside, and cached replies of models to these questions
-            are dropped and paid again.
-        minutes: ask no new question after this time; the same call resumes.
 
     Returns:
         The run folders, in the order of ``systems``.
@@ -129,58 +110,40 @@ def ask(
     Raises:
         BudgetReached: time or money is over, and questions are left.
     """
-    caps = Caps(minutes, None if budget is None else budget.money)
-    prompts = questions.prompts or Prompts()
-    ledger_path = ledger or out / "calls.sqlite"
-    judge_context = JudgeContext(ledger_path, concurrency, prices=prices)
-    grader = open_judge(judge, judge_context)
+    judge_context = JudgeContext(options.calls, options.concurrency, prices=options.prices)
+    grader = open_judge(options.judge, judge_context)
     samples = list(release.samples())
-    tasks = questions.tasks(samples, release.sha256)
-    names = _names(systems, questions.repeat, options or {})
+    tasks = questions.tasks(options, samples, release.sha256)
+    _check_names(systems, options)
     if encoder is None and any(_kind(system) in NEEDS_ENCODER for system in systems):
-        release_encoder = str(release.manifest.get("encoder", {}).get("name", "offline"))
-        if not encoder_name:
-            check(
-                release.folder / "manifest.json",
-                [Choice("encoders", release_encoder)],
-                instead="--encoder",
-            )
-        encoder = open_encoder(encoder_name or release_encoder)
-    opened = []
-    for name, system in zip(names, systems, strict=True):
-        name_given = split_name(system)[0]
-        system_options = {
-            **({"name": name_given} if name_given else {}),
-            **(options or {}).get(name, {}),
-        }
-        context = system_context(
-            release,
-            encoder,
-            samples,
-            prompts,
-            ledger=ledger_path,
-            options=system_options,
-            concurrency=concurrency,
-            prices=prices,
-        )
-        opened.append(Opened.of(system, context, caveat=(notes or {}).get(name, "")))
+        encoder = _encoder_of(release, options)
+    opened = [
+        Opened.of(system, system_context(release, encoder, samples, options), caveat=caveat)
+        for system in systems
+    ]
+    plan = Plan(tasks, questions.about(options, release))
+
+    def grown(folder: Path, system: System) -> list[Task]:
+        return grown_from(folder, release, system, tasks, options.prompt_texts)
+
     return ask_opened(
         opened,
-        tasks,
+        plan,
         grader,
-        out,
-        about=questions.about(release),
-        ledger=ledger_path,
-        budget=budget,
+        options,
         judge_context=judge_context,
         steps=steps,
-        fresh=fresh,
-        max_in_flight=max(max_in_flight, concurrency or 0),
-        caps=caps,
-        grown=None
-        if fresh
-        else lambda folder, system: grown_from(folder, release, system, tasks, prompts),
+        grown=None if options.fresh else grown,
     )
+
+
+def _encoder_of(release: Release, options: RunOptions) -> Encoder:
+    """The encoder that was asked for, else the one that the release names."""
+    if options.encoder:
+        return open_encoder(options.encoder)
+    name = str(release.manifest.get("encoder", {}).get("name", "offline"))
+    check(release.folder / "manifest.json", [Choice("encoders", name)], instead="--encoder")
+    return open_encoder(name)
 
 
 def _kind(system: SystemLike) -> str:
@@ -188,26 +151,21 @@ def _kind(system: SystemLike) -> str:
     return split_part(spec)[0] if isinstance(spec, str) else ""
 
 
-def _names(
-    systems: Sequence[SystemLike], repeat: int, options: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
-    """The names of the systems.
+def _check_names(systems: Sequence[SystemLike], options: RunOptions) -> None:
+    """Refuse two systems of one name, and models that would give the same answer at every repeat.
 
     Raises:
-        UsageError: two have one name, or one would give the same answer at every repeat.
+        UsageError: there is one of these.
     """
     names = [name_of(system) for system in systems]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UsageError("a system is named twice", item=twice[0], cure="name each once")
-    if repeated := [
-        name for name in names if repeat > 1 and options.get(name, {}).get("temperature") == 0
-    ]:
+    if options.repeat > 1 and options.system_options.get("temperature") == 0:
         raise UsageError(
             "repeats at temperature 0 get the same answer again",
-            item=repeated[0],
+            item=names[0],
             cure="raise the temperature",
         )
-    return names
 
 
 class Opened(NamedTuple):
@@ -220,50 +178,45 @@ class Opened(NamedTuple):
 
     @classmethod
     def of(cls, system: SystemLike, context: SystemContext, *, caveat: str = "") -> Opened:
-        """Open a system with a context."""
+        """Open a system with a context; the name before ``=``, if any, is its name."""
+        if name := split_name(system)[0]:
+            context.options = {"name": name, **context.options}
         system_opened = open_system(system, context)
-        return cls(
-            system_opened, context, str(context.options.get("name") or system_opened.id), caveat
-        )
+        label = str(context.options.get("name") or system_opened.id)
+        return cls(system_opened, context, label, caveat)
 
 
 def ask_opened(
     opened: Sequence[Opened],
-    tasks: Sequence[Task],
+    plan: Plan,
     judge: Judge,
-    out: Path,
+    options: RunOptions,
     *,
-    about: Mapping[str, Any],
-    ledger: Path,
-    budget: Budget | None = None,
     judge_context: JudgeContext | None = None,
     steps: Progress = QUIET,
-    fresh: bool = False,
-    max_in_flight: int = MAX_IN_FLIGHT,
-    caps: Caps | None = None,
     grown: Callable[[Path, System], list[Task]] | None = None,
 ) -> list[Path]:
-    """Run opened systems over tasks, one run folder each under ``out``: shared by releases and suites.
+    """Run opened systems over tasks, one run folder each under ``options.out``: shared by releases and suites.
 
     The systems share the budget. All are checked before the first question, and closed at the end.
 
     Args:
         opened: the systems.
-        about: manifest entries besides system and judge.
-        ledger: of model calls.
+        plan: what they are asked.
+        judge: grades the answers.
+        options: how they are asked.
         judge_context: that of a judge that calls a model, which gets a share of the budget.
-        fresh: reuse nothing.
-        max_in_flight: asks in flight at once.
-        caps: of time, and of the cost that services report.
+        steps: progress display.
         grown: a run folder and its system -> the tasks, and those that the folder holds answers to; None: a run of
             other questions is refused.
     """
+    caps, tasks = Caps(options.minutes, options.budget), plan.tasks
     if getattr(judge, "asks_models", False) or any(
         isinstance(opened_system.system, ModelSystem) for opened_system in opened
     ):
         from demur.models import Budget
 
-        budget = (budget or Budget(None)).recorded_in(out / "calls.sqlite")
+        budget = Budget(options.budget).recorded_in(options.out / "calls.sqlite")
         for opened_system in opened:  # before the first is asked: they share the money
             opened_system.context.budget = budget.sub_budget(folder_name(opened_system.label))
         if judge_context is not None:
@@ -274,7 +227,7 @@ def ask_opened(
     planned_for: dict[Path, Sequence[Task]] = {}
     try:
         for opened_system in opened:
-            folder = out / folder_name(opened_system.label)
+            folder = options.out / folder_name(opened_system.label)
             if folder in folders:
                 raise UsageError(
                     f"{folders[folder]} and {opened_system.label} would share the folder {folder}",
@@ -289,7 +242,7 @@ def ask_opened(
                     item=opened_system.label,
                     cure="choose other scenarios, another system, or a release that has such questions",
                 )
-            answers_known = {} if fresh else known_answers(folder, opened_system.system)
+            answers_known = {} if options.fresh else known_answers(folder, opened_system.system)
             planned_for[folder] = grown(folder, opened_system.system) if grown else tasks
             if asks := [ask for ask in askable if ask.id not in answers_known]:
                 unfinished[opened_system.label], open_asks[opened_system.label] = (
@@ -304,32 +257,29 @@ def ask_opened(
             name: str,
         ) -> bool:  # a judge's server may be missing if nothing is paid before its first call
             names = unfinished if name in judges else [name]
-            return not fresh and all(_in_ledger(unfinished[n], open_asks[n], ledger) for n in names)
+            return not options.fresh and all(
+                _in_ledger(unfinished[n], open_asks[n], options.calls) for n in names
+            )
 
         for line in run_sync(
             preflight({**unfinished, **judges}, [t.ask for t in tasks], stored=stored)
         ):
             steps.warn(line)
         for folder, opened_system in zip(folders, opened, strict=True):
-            if fresh and isinstance(opened_system.system, ModelSystem):
-                _drop_cached_replies(opened_system.system, tasks, ledger)
+            if options.fresh and isinstance(opened_system.system, ModelSystem):
+                _drop_cached_replies(opened_system.system, tasks, options.calls)
             run(
                 folder,
-                system=opened_system.system,
-                judge=judge,
-                tasks=planned_for[folder],
-                about={**about, "caveat": opened_system.caveat},
-                progress=lambda n, opened_system=opened_system, folder=folder: steps.count(  # type: ignore[misc]
-                    f"answers of {opened_system.label}",
-                    n,
-                    len(planned_for[folder]),
-                    str(getattr(opened_system.system, "summary", "")),
+                opened_system.system,
+                judge,
+                plan._replace(
+                    tasks=planned_for[folder],
+                    caveat=opened_system.caveat,
+                    grows=grown is not None,
                 ),
-                note=steps.note,
-                max_in_flight=max_in_flight,
-                fresh=fresh,
+                options,
                 caps=caps,
-                grows=grown is not None,
+                steps=steps,
             )
     finally:
         for opened_system in opened:  # also those that were not asked
@@ -373,11 +323,8 @@ def _drop_cached_replies(system: ModelSystem, tasks: Sequence[Task], ledger: Pat
 def planned(
     release: Release,
     systems: Sequence[str],
-    questions: Questions,
+    options: RunOptions,
     *,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    ledger: Path,
-    prices: Path | None = None,
     per_second: float | None = None,
 ) -> Estimate:
     """The cost of `ask` with the same arguments: one line per model and per system of the user's own.
@@ -386,25 +333,21 @@ def planned(
     their answers and have no line.
 
     Args:
-        ledger: replies in it are not paid again.
-        prices: price table that overrides the built-in opened_system.
         per_second: replies per second, for the time.
     """
     from demur.models import Estimate, EstimateLine
     from demur.models.estimate import estimate_calls
 
-    prompts = questions.prompts or Prompts()
     samples = list(release.samples())
-    tasks = questions.tasks(samples, release.sha256)
+    tasks = questions.tasks(options, samples, release.sha256)
     total = Estimate()
-    for name, system in zip(_names(systems, questions.repeat, options or {}), systems, strict=True):
+    _check_names(systems, options)
+    for system in systems:
         name_given, spec = split_name(system)
         kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
             continue
-        context = system_context(
-            release, None, samples, prompts, options=dict((options or {}).get(name, {}))
-        )
+        context = system_context(release, None, samples, options)
         if kind == "model":
             model = ModelSystem(split_part(str(spec))[1], context)
             asks = [t.ask for t in tasks if not model.skip_reason(t.ask)]
@@ -412,14 +355,14 @@ def planned(
                 "run",
                 model.addresses[0],
                 _requests(model, asks),
-                ledger=ledger,
-                prices=prices,
+                ledger=options.calls,
+                prices=options.prices,
                 per_second=per_second,
             )
             continue
         user_system = open_system(spec, context)
         answers_known = known_answers(
-            ledger.parent / folder_name(name_given or user_system.id), user_system
+            options.out / folder_name(name_given or user_system.id), user_system
         )
         calls = [t.ask.id for t in tasks if not user_system.skip_reason(t.ask)]
         cached = sum(i in answers_known for i in calls)

@@ -14,7 +14,8 @@ from demur.core.errors import UsageError
 from demur.core.records import Ask, ImageRef, Modality, Record, Scenario
 from demur.core.store import write_atomic, write_records
 from demur.core.turns import as_messages
-from demur.evaluation.questions import Questions
+from demur.evaluation import questions
+from demur.evaluation.options import RunOptions
 from demur.release import Release
 
 
@@ -66,14 +67,14 @@ class Written(NamedTuple):
 
 
 def write_asks(
-    release: Release, out: Path, questions: Questions, images: Path | None = None
+    release: Release, out: Path, options: RunOptions, images: Path | None = None
 ) -> Written:
     """Write the questions that `demur.evaluation.asking.ask` would ask.
 
     Args:
         release: opened.
         out: ``.jsonl``: one `AskLine` per line; ``.csv``: the same columns, lists as JSON.
-        questions: which.
+        options: what is asked.
         images: folder for the images, each written once under its SHA-256; None writes none.
 
     Raises:
@@ -84,7 +85,7 @@ def write_asks(
         raise UsageError(
             f"{out.suffix or 'no ending'!r}", item=str(out), cure="end the name in .jsonl or .csv"
         )
-    tasks = questions.tasks(list(release.samples()), release.sha256)
+    tasks = questions.tasks(options, list(release.samples()), release.sha256)
     written_images: set[str] = set()
 
     def place(ref: ImageRef) -> str:

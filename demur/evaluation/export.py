@@ -26,11 +26,12 @@ from demur.core.records import (
 )
 from demur.core.store import Problems, read_records, write_atomic, write_records
 from demur.core.thinking import split_thinking
-from demur.evaluation.questions import Questions
+from demur.evaluation import questions
+from demur.evaluation.options import RunOptions
 from demur.judge.base import open_judge
 from demur.judge.grading import Grading
 from demur.release import Release
-from demur.scenarios.conditions import Prompts, condition
+from demur.scenarios.conditions import condition
 from demur.scenarios.render import render
 from demur.scenarios.systems.model import read_reply
 
@@ -78,7 +79,7 @@ def slug(text: str) -> str:
     return identifier if not identifier[0].isdigit() else f"_{identifier}"
 
 
-def write_questions(release: Release, folder: Path, questions: Questions) -> dict[str, int]:
+def write_questions(release: Release, folder: Path, options: RunOptions) -> dict[str, int]:
     """Write ``questions.jsonl`` and ``images/`` with what `demur.evaluation.asking.ask` would ask a model.
 
     Returns:
@@ -88,14 +89,13 @@ def write_questions(release: Release, folder: Path, questions: Questions) -> dic
         UsageError: no sample can be asked this way, or a scenario needs a system with its own retriever.
     """
     if without_evidence := [
-        str(r) for r in questions.recipes if not Scenario(r.scenario).shows_evidence
+        str(r) for r in options.recipes if not Scenario(r.scenario).shows_evidence
     ]:
         raise UsageError(
             f"{without_evidence[0]} asks a system with its own retriever, and these frameworks ask models",
             cure="export parametric, oracle, realistic, adversarial",
         )
-    prompts = questions.prompts or Prompts()
-    recipes_of_scenario = Counter(r.scenario for r in questions.recipes)
+    recipes_of_scenario = Counter(r.scenario for r in options.recipes)
     written_images: set[str] = set()
 
     def place(ref: ImageRef) -> str:
@@ -115,12 +115,12 @@ def write_questions(release: Release, folder: Path, questions: Questions) -> dic
     counts: Counter[str] = Counter()
 
     def rows() -> Iterable[Question]:
-        for task in questions.tasks(list(release.samples()), release.sha256):
+        for task in questions.tasks(options, list(release.samples()), release.sha256):
             ask = task.ask
             name = ask.recipe if recipes_of_scenario[ask.scenario] > 1 else ask.scenario.value
-            name = slug(f"{name} {ask.condition}" if len(questions.conditions) > 1 else name)
+            name = slug(f"{name} {ask.condition}" if len(options.conditions) > 1 else name)
             counts[name] += 1
-            messages = render(ask, condition(ask.condition), prompts).messages
+            messages = render(ask, condition(ask.condition), options.prompt_texts).messages
             yield Question(
                 id=ask.id,
                 task=name,

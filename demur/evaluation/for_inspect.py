@@ -25,28 +25,26 @@ from demur.evaluation.export import (
     slug,
     write_questions,
 )
-from demur.evaluation.questions import Questions
+from demur.evaluation.options import RunOptions
 from demur.release import Release
 
 LETTERS = {Outcome.CORRECT: "C", Outcome.INCORRECT: "I", Outcome.DEFLECTED: "N"}
 """inspect's values for an outcome."""
 
 
-def export_inspect(
-    release: Release, out: Path, questions: Questions, *, judge: str = "local"
-) -> Exported:
+def export_inspect(release: Release, options: RunOptions) -> Exported:
     """Write a package of tasks, one for each scenario.
 
     Args:
         release: opened.
-        out: folder of the package.
-        judge: by name; ``-T judge=...`` overrides it.
+        options: what is asked; ``out`` is the folder of the package; ``-T judge=...`` overrides the judge.
     """
+    out = options.out
     package = f"demur_{slug(release.name)}"
-    tasks = write_questions(release, out / package, questions)
+    tasks = write_questions(release, out / package, options)
     names = ", ".join(sorted(tasks))
     functions = "".join(
-        f'\n\n@task\ndef {name}(judge: str = {judge!r}) -> Task:\n    """{n} questions."""\n'
+        f'\n\n@task\ndef {name}(judge: str = {options.judge!r}) -> Task:\n    """{n} questions."""\n'
         f"    return inspect_task(HERE, {name!r}, judge)\n"
         for name, n in sorted(tasks.items())
     )

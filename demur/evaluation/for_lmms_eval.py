@@ -29,7 +29,7 @@ from demur.evaluation.export import (
     slug,
     write_questions,
 )
-from demur.evaluation.questions import Questions
+from demur.evaluation.options import RunOptions
 from demur.models.run import run_sync
 from demur.release import Release
 
@@ -54,18 +54,16 @@ class Doc(Record):
 FUNCTIONS = ("doc_to_visual", "doc_to_text", "doc_to_messages", "process_results")
 
 
-def export_lmms_eval(
-    release: Release, out: Path, questions: Questions, *, judge: str = "local"
-) -> Exported:
+def export_lmms_eval(release: Release, options: RunOptions) -> Exported:
     """Write task files, one for each scenario, and the group of them.
 
     Args:
         release: opened.
-        out: the folder, for ``--include_path``.
-        judge: by name.
+        options: what is asked; ``out`` is the folder, for ``--include_path``.
     """
+    out = options.out
     package = f"demur_{slug(release.name)}"
-    tasks = write_questions(release, out, questions)
+    tasks = write_questions(release, out, options)
     for name in tasks:
         rows = (
             Doc(
@@ -103,7 +101,7 @@ def export_lmms_eval(
         out / "utils.py",
         '"""What the task files call."""\n\nfrom pathlib import Path\n\n'
         "from demur.evaluation.for_lmms_eval import Functions\n\n"
-        f"_functions = Functions(Path(__file__).parent, {judge!r})\n"
+        f"_functions = Functions(Path(__file__).parent, {options.judge!r})\n"
         + "".join(f"{name} = _functions.{name}\n" for name in (*FUNCTIONS, *names)),
     )
     return Exported(package, tasks)

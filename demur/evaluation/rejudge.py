@@ -21,6 +21,7 @@ from demur.core.cells import (
 )
 from demur.core.errors import DataError, TransientError, UsageError, did_you_mean
 from demur.core.parquet import whole_table
+from demur.core.progress import QUIET, Progress
 from demur.core.records import (
     AnswerSpec,
     Ask,
@@ -43,7 +44,7 @@ from demur.core.store import (
 )
 from demur.corpora.formats import table_rows
 from demur.evaluation.run_folder import Answer, Task, is_of
-from demur.evaluation.runner import commonest, map_in_order, run
+from demur.evaluation.runner import Plan, commonest, map_in_order, run
 from demur.judge.attacks import FamilyCounts, attacks, count_by_family, question_of
 from demur.judge.base import (
     COLUMNS,
@@ -362,8 +363,7 @@ def judge_run(
     judge: Judge,
     out: Path,
     *,
-    progress: Callable[[int], None] = lambda n: None,
-    note: Callable[[str], None] = lambda line: None,
+    steps: Progress = QUIET,
 ) -> Path:
     """Grade the stored answers of a run again, into another run folder; the system is not asked.
 
@@ -372,8 +372,7 @@ def judge_run(
         release: the one that the run asked.
         judge: grades the answers.
         out: the new run folder.
-        progress: called with the number of answers graded so far.
-        note: called with one line per thing to report.
+        steps: receives the progress.
 
     Raises:
         UsageError: the run is of another release, or not finished.
@@ -385,9 +384,7 @@ def judge_run(
         "graded_again": {"run": folder.name, "judge": manifest.get("judge", "")},
     }
     system: Any = _Stored(manifest, answers)
-    return run(
-        out, system=system, judge=judge, tasks=tasks, about=about, progress=progress, note=note
-    )
+    return run(out, system, judge, Plan(tasks, about), steps=steps)
 
 
 def _read_finished_run(

@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from demur.core.errors import DemurError
+from demur.core.progress import QUIET, Progress
 from demur.core.records import Ask, Outcome, Response, Status
 from demur.core.store import (
     JsonlLog,
@@ -28,6 +29,7 @@ from demur.core.store import (
 )
 from demur.core.version import __version__
 from demur.evaluation.limits import Caps
+from demur.evaluation.options import RunOptions
 from demur.evaluation.run_folder import (
     Answer,
     Graded,
@@ -50,6 +52,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 MAX_IN_FLIGHT = 64
 """Asks in flight at once; `demur.models` limits the calls per endpoint."""
+DEFAULTS = RunOptions()
 
 
 async def grade_all(
@@ -135,52 +138,64 @@ async def answer_of(system: System, ask: Ask) -> Response:
     return Response(error=f"the answer is malformed, {why}") if why else response
 
 
+class Plan(NamedTuple):
+    """The questions of a run.
+
+    Attributes:
+        tasks: those that a system cannot be asked are skipped, and counted in the manifest.
+        about: the manifest's entries besides system and judge (release, seed, prompts, recipes); JSON-safe.
+        caveat: for readers of the system's figures, besides its own note.
+        grows: the folder may hold a run of other questions. Its answers to those that ``tasks`` lack are kept for
+            later.
+    """
+
+    tasks: Sequence[Task]
+    about: Mapping[str, Any]
+    caveat: str = ""
+    grows: bool = False
+
+
 def run(
-    out: Path,
-    *,
+    folder: Path,
     system: System,
     judge: Judge,
-    tasks: Sequence[Task],
-    about: dict[str, Any],
-    progress: Callable[[int], None] = lambda n: None,
-    note: Callable[[str], None] = lambda line: None,
-    max_in_flight: int = MAX_IN_FLIGHT,
-    fresh: bool = False,
+    plan: Plan,
+    options: RunOptions = DEFAULTS,
+    *,
     caps: Caps | None = None,
-    grows: bool = False,
+    steps: Progress = QUIET,
 ) -> Path:
     """Run one system over planned tasks into a run folder.
 
     Args:
-        out: the run folder. A run of the same command is resumed, of another revision of the system moved aside, of
+        folder: the run folder. A run of the same command is resumed, of another revision of the system moved aside, of
             another command refused.
         system: closed at the end.
         judge: called from one thread.
-        tasks: those that the system cannot be asked are skipped, and counted in the manifest.
-        about: the manifest's entries besides system and judge (release, seed, prompts, recipes); JSON-safe.
-        progress: called with the number of answers so far.
-        note: called with one line each: what was reused and from when, how much was asked, why answers failed.
-        max_in_flight: asks in flight at once.
-        fresh: reuse nothing; move what is in ``out`` aside.
+        plan: what it is asked.
+        options: ``fresh`` and ``concurrency`` of it.
         caps: of time and money.
-        grows: ``out`` may hold a run of other questions. Its answers to those that ``tasks`` lack are kept for later.
+        steps: receives the number of answers so far, and one line each: what was reused and from when, how much was
+            asked, why answers failed.
 
     Returns:
-        ``out``, holding manifest, contexts, responses, verdicts and rows.
+        ``folder``, holding manifest, contexts, responses, verdicts and rows.
 
     Raises:
-        UsageError: ``out`` holds another run.
+        UsageError: ``folder`` holds another run.
         StorageError: it cannot be written.
         BudgetReached: a cap is reached; answers so far are kept.
     """
-    reasons = [system.skip_reason(t.ask) for t in tasks]
-    tasks_taken = [t for t, why in zip(tasks, reasons, strict=True) if not why]
+    reasons = [system.skip_reason(t.ask) for t in plan.tasks]
+    tasks_taken = [t for t, why in zip(plan.tasks, reasons, strict=True) if not why]
     skipped = dict(Counter(filter(None, reasons)))
-    identity = _identity(system, judge, tasks_taken, skipped, about)
+    identity = _identity(system, judge, tasks_taken, skipped, plan)
     made_by = {"demur": __version__}
-    earlier_answers, since = resume(out, identity, fresh, note, grows)
-    earlier_manifest = read_json(out / "manifest.json") if (out / "manifest.json").exists() else {}
-    if grows and earlier_manifest:
+    earlier_answers, since = resume(folder, identity, options.fresh, steps.note, plan.grows)
+    earlier_manifest = (
+        read_json(folder / "manifest.json") if (folder / "manifest.json").exists() else {}
+    )
+    if plan.grows and earlier_manifest:
         for name in ("recipes", "conditions"):
             identity[name] = list(dict.fromkeys((*earlier_manifest[name], *identity[name])))
         identity["prompts"] = earlier_manifest["prompts"] | identity["prompts"]
@@ -192,14 +207,19 @@ def run(
         and (reused, identity["plan"]) == (len(tasks_taken), earlier_manifest["plan"])
         and "unjudged" not in earlier_manifest
     ):  # finished: nothing to ask or to write
-        note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
-        return out
+        steps.note(f"{system.id}: reused {reused:,} answers of {since}, asked 0")
+        return folder
     if not earlier_manifest:
-        write_json(out / "manifest.json", identity | made_by)
-    with JsonlLog(out / "journal.jsonl") as journal, ExitStack() as open_logs:
+        write_json(folder / "manifest.json", identity | made_by)
+    with JsonlLog(folder / "journal.jsonl") as journal, ExitStack() as open_logs:
         timings: JsonlLog | None = None
         answered = reused
-        progress(answered)
+
+        def show_progress() -> None:
+            label, summary = f"answers of {system.id}", str(getattr(system, "summary", ""))
+            steps.count(label, answered, len(plan.tasks), summary)
+
+        show_progress()
 
         def on_answer(task: Task, response: Response) -> None:
             nonlocal answered, timings
@@ -207,10 +227,10 @@ def run(
                 {"ask": task.ask.id, "response": without_timing(response).model_dump(mode="json")}
             )
             if response.latency_s:  # systems that compute their answers here report none
-                timings = timings or open_logs.enter_context(JsonlLog(timings_path(out)))
+                timings = timings or open_logs.enter_context(JsonlLog(timings_path(folder)))
                 timings.append(Timing.of(task.ask.id, response))
             answered += 1
-            progress(answered)
+            show_progress()
 
         async def work() -> list[Graded]:
             try:
@@ -220,7 +240,7 @@ def run(
                     judge,
                     known=earlier_answers,
                     on_answer=on_answer,
-                    max_in_flight=max_in_flight,
+                    max_in_flight=max(MAX_IN_FLIGHT, options.concurrency or 0),
                     caps=caps,
                 )
             finally:
@@ -229,25 +249,25 @@ def run(
 
         graded = run_sync(work())
         if summary := str(getattr(judge, "summary", "")):
-            note(summary)
-    results = _write_results(out, graded, system)
-    write_json(out / "manifest.json", identity | made_by | results)
+            steps.note(summary)
+    results = _write_results(folder, graded, system)
+    write_json(folder / "manifest.json", identity | made_by | results)
     ids_asked = {t.ask.id for t in tasks_taken}
     other_answers = [
         Answer(ask=i, response=r) for i, r in earlier_answers.items() if i not in ids_asked
     ]
     if other_answers:
-        write_records(out / "journal.jsonl", other_answers)
+        write_records(folder / "journal.jsonl", other_answers)
     else:
-        with storage_errors(out):  # two processes with the same command may end together
-            (out / "journal.jsonl").unlink(missing_ok=True)
+        with storage_errors(folder):  # two processes with the same command may end together
+            (folder / "journal.jsonl").unlink(missing_ok=True)
     if reused:
-        note(
+        steps.note(
             f"{system.id}: reused {reused:,} answers of {since}, asked {len(tasks_taken) - reused:,}"
         )
-    if len(versions := versions_of(system.id, read_timings(out).values())) > 1:
+    if len(versions := versions_of(system.id, read_timings(folder).values())) > 1:
         answers = ", ".join(f"{version}: {n:,}" for version, n in versions.items())
-        note(
+        steps.note(
             f"{system.id}: redeployed during the run, so its figures mix several versions ({answers} answers) - "
             "--fresh asks the last one everything"
         )
@@ -270,13 +290,13 @@ def run(
                 iter(commonest(reasons).items()), ("no reason given", len(reasons))
             )
             total = f"{len(reasons):,} of {len(tasks_taken):,} {event}"
-            note(f"{system.id}: {total}, {times:,} of them with: {reason} - {consequence}")
+            steps.note(f"{system.id}: {total}, {times:,} of them with: {reason} - {consequence}")
     if why := results.get("unjudged"):
         reason, times = next(iter(why.items()))
-        note(
+        steps.note(
             f"{judge.id}: could not grade {times:,} answers: {reason} - the same command asks it again"
         )
-    return out
+    return folder
 
 
 def _identity(
@@ -284,18 +304,18 @@ def _identity(
     judge: Judge,
     tasks_taken: Sequence[Task],
     skipped: Mapping[str, int],
-    about: Mapping[str, Any],
+    plan: Plan,
 ) -> dict[str, Any]:
     """What distinguishes this run from others: system, judge, their code, and the questions."""
     code, settings = judge_code(judge), getattr(system, "settings", None)
     identity: dict[str, Any] = json.loads(
         canonical(
             {
-                **{k: v for k, v in about.items() if k != "caveat"},
+                **plan.about,
                 "system": system.id,
                 "revision": system.revision,
                 **({"settings": settings} if settings else {}),
-                "note": "; ".join(filter(None, (system.note, str(about.get("caveat", ""))))),
+                "note": "; ".join(filter(None, (system.note, plan.caveat))),
                 "judge": judge.id,
                 **({"judge_code": code} if code else {}),
                 "plan": digest([t.ask.id for t in tasks_taken]),

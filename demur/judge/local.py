@@ -21,6 +21,7 @@ from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Ask, Method, Outcome, Response, Status, Verdict
 from demur.core.spec import Option, named
 from demur.core.thinking import THINKING, Tags, visible
+from demur.judge.courtesies import without_courtesies
 from demur.judge.deflection import MOST
 from demur.judge.equivalence import CUT, probability_correct
 from demur.judge.exact import exact, probability
@@ -90,7 +91,7 @@ class LocalJudge:
                 reason=response.error or f"the answer is {unusable}",
                 judge=self.id,
             )
-        reply = visible(response.text, self.thinking)
+        reply = without_courtesies(visible(response.text, self.thinking))
         if step := exact(ask.question, reply, answers):
             reason = f"compared by {step.method}"
             return self._graded(ask, step.outcome, step.method, probability(step.method), reason)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -28,6 +29,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Measure, Method, Sample, Scenario
 from demur.core.stats import Floats, wilson
 from demur.core.store import write_atomic
+from demur.evaluation import questions
 from demur.judge.measures.corrected import LEAST
 from demur.judge.measures.intervals import Auto
 from demur.judge.measures.joint import joint_and_shift
@@ -42,6 +44,7 @@ from demur.reports.data import Run, load, one_run
 from demur.reports.tables import Table, texts, to_markdown
 
 if TYPE_CHECKING:
+    from demur.evaluation.options import RunOptions
     from demur.release import Release
 
 State = Literal["pass", "fail", "undecided"]
@@ -427,6 +430,21 @@ def tightest_limits(n: int, judge: str) -> list[Limit]:
         candidates = (Limit(side, rate, None, share / 100) for share in percents)
         limits.append(next(limit for limit in candidates if _can_be_met(limit, n, 0.95, judge)))
     return limits
+
+
+def limits_not_decidable(options: RunOptions, release: Release) -> str:
+    """Which limits the questions of a run cannot decide."""
+    tasks = questions.tasks(options, list(release.samples()), release.sha256)
+    questions_of_cell = Counter((t.ask.scenario, t.ask.recipe, t.ask.condition) for t in tasks)
+    fewest = min(questions_of_cell.values()) // options.repeat
+    limits = ", ".join(
+        f"--{side}-{rate} {'above' if side == 'min' else 'below'} {100 * share:.0f}%"
+        for side, rate, _, share in tightest_limits(fewest, options.judge)
+    )
+    return (
+        f"{fewest:,} questions of a scenario cannot decide {limits}; "
+        "how many can: demur gate RELEASE --plan"
+    )
 
 
 def _can_be_met(limit: Limit, n: int, level: float, judge: str) -> bool:

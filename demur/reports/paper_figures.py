@@ -172,7 +172,7 @@ def partial_notes(
 def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, float]]]]:
     """(kind of topics, [(topic, share of the pool, share of the release), most frequent first]).
 
-    From the release's ``topics`` (`demur.curation.topics.Drift`): those of the source before those found in the
+    From the release's ``topics`` (`demur.curation.build.topics.Drift`): those of the source before those found in the
     questions. Empty where it states none.
     """
     drifts = data.release.manifest.get("topics") if data.release else None

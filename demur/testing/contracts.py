@@ -95,7 +95,7 @@ def check_source(source: str, folder: Path | None = None, **options: str) -> Non
         AssertionError: the contract is broken; says where.
     """
     from demur.corpora.lineage import document_of, page_of
-    from demur.curation.sources import DEFECT, open_source
+    from demur.sources import DEFECT, open_source
 
     problems = Problems()
     first_reading = open_source(source, folder, problems, options)

@@ -40,15 +40,15 @@ from demur.core.records import (
 from demur.core.store import Problems, digest, read_text
 from demur.core.uris import read_image
 from demur.evaluation.asking import Opened, ask_opened
+from demur.evaluation.options import RunOptions
 from demur.evaluation.run_folder import Task
+from demur.evaluation.runner import Plan
 from demur.scenarios.conditions import Condition, Prompts
 from demur.scenarios.render import ask as make_ask
-from demur.scenarios.systems import SystemContext, SystemLike, name_of, split_name
-from demur.scenarios.systems.model import ModelSystem
+from demur.scenarios.systems import SystemContext, SystemLike, name_of
 from demur_suites.plain import plain_score, plain_table
 
 if TYPE_CHECKING:
-    from demur.models import Budget
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
@@ -386,7 +386,7 @@ class Suite(ABC, Generic[I, S]):
         skip_bad: bool = False,
         sampling: Mapping[str, Any] | None = None,
         concurrency: int | None = None,
-        budget: Budget | None = None,
+        budget: float | None = None,
         prices: Path | None = None,
         steps: Progress = QUIET,
         fresh: bool = False,
@@ -402,7 +402,7 @@ class Suite(ABC, Generic[I, S]):
             skip_bad: leave bad items out and count them.
             sampling: temperature, max_tokens ... of models.
             concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
-            budget: stops the run, resumable, before it costs more.
+            budget: dollars; stops the run, resumable, before it costs more.
             prices: price table that overlays the shipped one.
             steps: progress of the run.
             fresh: reuse nothing: ask everything again.
@@ -436,33 +436,29 @@ class Suite(ABC, Generic[I, S]):
             "items_path": str(Path(path).resolve()),
             "prompts": {str(c): prompts.used(c) for c in conditions},
         }
-        ledger = out / "calls.sqlite"
-        opened = []
-        for one in several:
-            called, spec = split_name(one)
-            context = SystemContext(
-                read_image=lambda ref: read_image(ref, loaded.root),
-                prompts=prompts,
-                ledger=ledger,
-                concurrency=concurrency,
-                prices=prices,
-                options={
-                    **({"name": called} if called else {}),
-                    **(sampling or {} if _samples(spec) else {}),
-                },
-            )
-            opened.append(Opened.of(one, context))
-        return ask_opened(
-            opened,
-            tasks,
-            judge,
-            out,
-            about=about,
-            ledger=ledger,
+        options = RunOptions(
+            out=out,
+            concurrency=concurrency,
             budget=budget,
-            steps=steps,
+            prices=prices,
             fresh=fresh,
+            system_options=dict(sampling or {}),
         )
+        opened = [
+            Opened.of(
+                system,
+                SystemContext(
+                    read_image=lambda ref: read_image(ref, loaded.root),
+                    prompts=prompts,
+                    ledger=options.calls,
+                    concurrency=concurrency,
+                    prices=prices,
+                    options=options.system_options,
+                ),
+            )
+            for system in several
+        ]
+        return ask_opened(opened, Plan(tasks, about), judge, options, steps=steps)
 
     def scores(
         self,
@@ -555,12 +551,6 @@ class Suite(ABC, Generic[I, S]):
             cards=cards,
             figures=self.figures(scores, loaded.items) if scores else [],
         )
-
-
-def _samples(spec: SystemLike) -> bool:
-    """Whether a system takes sampling options: a model does, and a system made of models."""
-    factory = plugins.find("systems", spec)[0] if isinstance(spec, str) else None
-    return isinstance(factory, type) and issubclass(factory, ModelSystem)
 
 
 class SuiteJudge:

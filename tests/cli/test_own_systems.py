@@ -64,10 +64,10 @@ def test_an_edited_function_is_asked_anew_without_a_word_from_the_user(
     assert run(release, "--system", system) == 0
     first = manifest(tmp_path)
     assert run(release, "--system", system) == 0
-    assert "reused 16 answers of 20" in capsys.readouterr().err
+    assert "16 answers of 20" in capsys.readouterr().err
     own(SERVICE.format(up=True).replace("answer 1", "answer 2"))
     assert run(release, "--system", system) == 0
-    assert "its code or file changed" in capsys.readouterr().err
+    assert "reused" not in capsys.readouterr().err
     second = manifest(tmp_path)
     assert second["revision"] != first["revision"]
     assert second["files"] != first["files"]
@@ -79,7 +79,8 @@ def test_an_edited_function_is_asked_anew_without_a_word_from_the_user(
 def test_two_systems_never_share_a_folder(own, release, capsys):
     system = own("def answer(given):\n    raise SystemExit")
     assert run(release, "--system", f"ü={system}", f"ö={system}") == 2
-    assert "ü and ö would share the folder runs/system" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert all(name in error for name in ("ü", "ö", "runs/system"))
 
 
 def test_a_system_that_can_be_asked_nothing_is_refused_before_the_others_are_asked(
@@ -89,7 +90,9 @@ def test_a_system_that_can_be_asked_nothing_is_refused_before_the_others_are_ask
         "def answer(request):\n    raise SystemExit"
     )  # every question of the release has an image
     assert run(release, "--system", f"text=model:{system}", "--images", "none") == 2
-    assert "text: can be asked none of 16 questions: text-only model" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "text: " in error
+    assert "16 questions" in error
 
 
 def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(
@@ -98,7 +101,8 @@ def test_a_service_that_was_down_is_asked_again_and_the_reason_is_told(
     system = own(SERVICE.format(up=False))
     assert run(release, "--system", system) == 1
     said = capsys.readouterr().err
-    assert "all 16 questions failed: ConnectionError: the index server does not answer" in said
+    assert "16 questions" in said
+    assert "ConnectionError: the index server does not answer" in said  # its own words
     assert run(release, "--system", system) == 1
     sys.modules["my_service"].UP = True  # the service is up; the code is what it was
     assert run(release, "--system", system) == 0
@@ -111,7 +115,7 @@ def test_a_service_that_said_nothing_is_asked_again_when_it_has_something_to_say
     """An empty answer was kept for ever: the same code, so the same answer."""
     system = own(SERVICE.format(up=True).replace('"answer 1"', '" "'))
     assert run(release, "--system", system, "--limit", 1) == 1
-    assert "all 4 questions failed: an empty answer" in capsys.readouterr().err
+    assert "4 questions" in capsys.readouterr().err
     sys.modules["my_service"].ANSWER = "answer 1"  # its index is loaded; the code is what it was
     assert run(release, "--system", system, "--limit", 1) == 0
     sys.modules["my_service"].ANSWER = {"answer": "", "abstained": True}
@@ -141,33 +145,36 @@ def test_a_function_is_called_from_one_thread_unless_more_are_asked_for(own, rel
 def test_everybody_is_seen_to_before_the_first_is_asked(own, release, tmp_path, capsys):
     system = own(SERVICE.format(up=True))
     assert run(release, "--system", system, "model:http://127.0.0.1:9/v1#m") == 1
-    assert "start it, or correct the address" in capsys.readouterr().err
+    assert "model:m: 127.0.0.1:9" in capsys.readouterr().err
     assert set() == sys.modules["my_service"].THREADS
     assert run(release, "--system", system, "python:my_service:answr", "python:my_nothing:x") == 2
-    assert "my_service' has no 'answr' - it has answer" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "python:my_service:answr: " in error
+    assert "it has answer" in error
 
 
 @pytest.mark.parametrize(
-    ("takes", "told"),
+    ("takes", "parameters"),
     [
-        ("query, docs", "missing a required argument: 'docs'; its parameters are query, docs"),
-        ("question, docs, temperature", "missing a required argument: 'docs'"),
-        ("question, /", "positional only"),
-        ("", "its parameters are none"),
+        ("query, docs", "query, docs"),
+        ("question, docs, temperature", "question, docs, temperature"),
+        ("question, /", "question"),
+        ("", "none"),
         ("question, *rest, evidence=(), **more", ""),
         ("given, more=1", ""),
+        ("id, evidence, corpus=None", ""),
     ],
 )
 def test_a_function_that_wants_what_it_is_not_given_is_told_before_anything_is_asked(
-    own, release, tmp_path, capsys, takes, told
+    own, release, tmp_path, capsys, takes, parameters
 ):
     system = own(f"def answer({takes}):\n    return 'answer 1'\n")
-    assert run(release, "--system", system, "--limit", 1) == (2 if told else 0)
-    said = capsys.readouterr().err
-    assert told in said
-    if told:
-        assert "python:my_service:answer" in said
-        assert "let it take question and any of turns, choices, images, evidence" in said
+    assert run(release, "--system", system, "--limit", 1) == (2 if parameters else 0)
+    error = capsys.readouterr().err
+    if parameters:
+        assert "python:my_service:answer: " in error
+        assert f" {parameters} - " in error
+        assert "question and any of turns, choices, images, evidence" in error
         assert not (tmp_path / "runs" / "python-my_service-answer").exists()
 
 
@@ -200,7 +207,7 @@ def test_a_finished_run_is_shown_again_when_its_server_is_gone(
     assert run(release, "--system", f"model:{address}") == 0
     assert "reused 16 answers" in capsys.readouterr().err
     assert run(release, "--system", f"model:{address}", "--fresh") == 1
-    assert "no server answers there" in capsys.readouterr().err
+    assert address.split("/")[2] in capsys.readouterr().err
     assert ping.why_unreachable(address.partition("#")[0])
 
 
@@ -215,8 +222,8 @@ def test_a_run_whose_replies_are_all_kept_needs_no_server(release, tmp_path, mon
     capsys.readouterr()
     run(release, *words)
     told = capsys.readouterr().err
-    assert told.count("no server answers there") == 2
-    assert told.count("its stored answers are used") == 2
+    assert "model:m: " in told
+    assert "judge model:j: " in told
     assert {f.name: f.read_bytes() for f in (tmp_path / "runs/model-m").glob("*.jsonl")} == first
     shutil.rmtree(tmp_path / "runs/model-m")
     with sqlite3.connect(tmp_path / "runs/calls.sqlite") as calls:
@@ -254,7 +261,7 @@ def test_a_plan_opens_functions_and_counts_their_calls(own, release, tmp_path, c
     estimate = json.loads(capsys.readouterr().out)
     (line,) = estimate["lines"]
     assert (line["calls"], line["cached"], line["seconds"]) == (16, 0, 4.0)
-    assert "4 questions of a scenario cannot decide --min-declined above" in estimate["notes"][-1]
+    assert "--min-declined" in estimate["notes"][-1]
     assert run(release, "--system", system) == 0
     capsys.readouterr()
     assert run(release, "--system", system, "--plan", "--json") == 0
@@ -275,13 +282,13 @@ def test_a_gate_that_nobody_answers_for_is_told_before_anything_is_indexed(own, 
     }
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
     assert main(["build", "recipe.yaml", "--out", "out"]) == 1
-    assert "m: 127.0.0.1:9: no server answers there" in capsys.readouterr().err
+    assert "m: 127.0.0.1:9: " in capsys.readouterr().err
     assert not (tmp_path / "out" / "index").exists()
     assert set() == sys.modules["my_service"].THREADS
     recipe["gates"] = [{"system": "python:my_service:answr"}]
     (tmp_path / "recipe.yaml").write_text(json.dumps(recipe))
     assert main(["build", "recipe.yaml", "--out", "out", "--plan"]) == 2
-    assert "has no 'answr'" in capsys.readouterr().err
+    assert "python:my_service:answr: " in capsys.readouterr().err
 
 
 def test_a_server_is_not_taken_for_dead_while_something_computes(monkeypatch):

@@ -1,5 +1,5 @@
 from demur.core.records import Drop
-from demur.curation.decisions import all_drops
+from demur.curation.build.decisions import all_drops
 from demur.curation.gates.funnel import Decision
 
 

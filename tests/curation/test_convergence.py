@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.core.errors import UsageError
-from demur.curation.convergence import converge
+from demur.curation.build.convergence import converge
+from demur.curation.build.topics import compare_topics
 from demur.curation.gates.rules import Label
-from demur.curation.topics import compare_topics
 
 C, W, D, U, S = Label.CORRECT, Label.INCORRECT, Label.DEFLECTED, Label.MISSING, Label.SKIPPED
 
@@ -174,7 +174,7 @@ def test_chi_square_and_p_agree_with_scipy():
 def test_bertopic_finds_what_was_planted_beside_the_torchvision_that_is_installed():
     if find_spec("bertopic") is None:  # not imported here: what it needs first is demur's to do
         pytest.skip("no bertopic: pip install 'demur[topics]'")
-    from demur.curation.topics import bertopics
+    from demur.curation.build.topics import bertopics
 
     rng = np.random.default_rng(0)
     questions, vectors = [], []

@@ -15,6 +15,7 @@ from pathlib import Path
 import curation_world as world
 import pytest
 import yaml
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from served import Served
@@ -25,11 +26,11 @@ from demur.core.errors import BadInput, StorageError, TransientError, UsageError
 from demur.core.progress import Progress
 from demur.core.store import JsonlLog, locked, storage_errors
 from demur.core.untrusted import trusting
-from demur.curation.build import curate
-from demur.curation.convergence import measure_convergence
+from demur.curation.build.convergence import measure_convergence
+from demur.curation.build.curate import curate
+from demur.curation.build.rebuild import carry_over, enlarge
+from demur.curation.build.recipe import parse_recipe
 from demur.curation.gates.runner import read_journal
-from demur.curation.rebuild import carry_over, enlarge
-from demur.curation.recipe import parse_recipe
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +197,7 @@ def test_how_many_the_whole_funnel_keeps_follows_from_an_exhaustive_build(built,
 @pytest.mark.heavy
 def test_a_folder_of_another_version_is_refused_before_anything_is_asked(built, source, tmp_path):
     shutil.copytree(built[1] / "release", tmp_path / "release")
-    with pytest.raises(UsageError, match="holds release towns"):
+    with raises(UsageError, "towns 1.0.0", item=tmp_path / "release"):
         build(source, tmp_path, more={"version": "1.1.0"})
     assert not (tmp_path / "build").exists()
 
@@ -207,15 +208,13 @@ def test_a_rebuild_leaves_the_verdicts_of_another_build_alone(built, source, tmp
     for name in ("recipe.json", "journal.jsonl"):
         shutil.copy(built[1] / "build" / name, other / "build" / name)
     (other / "build" / "journal.jsonl").write_text("theirs\n")
-    with pytest.raises(UsageError, match="folder of another build"):
+    with raises(UsageError, item=other, cure="--out"):
         carry_over(built[1], other)
     assert (other / "build" / "journal.jsonl").read_text() == "theirs\n"
 
 
 def test_gates_that_only_fail_are_named_where_no_sample_is_left(source, built, tmp_path):
-    with pytest.raises(
-        UsageError, match="14 answers were errors: dead: no answer within the deadline"
-    ):
+    with raises(UsageError, "14 answers", "dead: ", item="towns"):
         build(
             source,
             tmp_path,
@@ -225,8 +224,8 @@ def test_gates_that_only_fail_are_named_where_no_sample_is_left(source, built, t
 
 
 def test_plans_of_convergence_and_rebuild_write_nothing(built, source, tmp_path):
-    from demur.curation.estimate import estimate_convergence
-    from demur.curation.rebuild import estimate_rebuild
+    from demur.curation.build.estimate import estimate_convergence
+    from demur.curation.build.rebuild import estimate_rebuild
 
     old = tmp_path / "old"
     shutil.copytree(built[1], old, symlinks=True)
@@ -318,9 +317,8 @@ def test_the_server_of_an_old_gate_may_be_gone_when_another_is_added(tmp_path):
     rebuilt = curate(
         new.recipe, tmp_path / "new", base=new.base, skip_bad=new.skip_bad, steps=Told()
     )
-    assert told == [
-        "old: no server answers there (Connection refused); its stored answers are used"
-    ]
+    (warning,) = told
+    assert warning.startswith("old: ")
     assert set(rebuilt.questions_to_gate) <= {"weak", "middle"}
     assert rebuilt.reused > 0
     assert rebuilt.since.startswith("20")
@@ -355,9 +353,7 @@ def test_a_dead_gate_stops_the_build_and_loses_nothing(source, built, tmp_path, 
 
 
 def test_a_judge_that_raises_or_babbles_decides_nothing(source, built, tmp_path):
-    with pytest.raises(
-        UsageError, match=r"drop all 14 samples: an answer is missing in stage parametric.*\(14\)"
-    ):
+    with raises(UsageError, "14 samples", "parametric (14)", item="towns", cure="rules.k_min"):
         build(source, tmp_path, index=built[1] / "index", more={"judge": "curation_world:Mad"})
 
 
@@ -374,7 +370,7 @@ def test_a_full_disk_is_told_and_the_build_goes_on_afterwards(source, built, tmp
 
     with monkeypatch.context() as patch:
         patch.setattr(JsonlLog, "append", full)
-        with pytest.raises(StorageError, match="No space left"):
+        with raises(StorageError, item=tmp_path / "build" / "journal.jsonl"):
             build(source, tmp_path, index=built[1] / "index")
     again = build(source, tmp_path)
     assert world.bytes_of(again.release.folder) == world.bytes_of(built[0].release.folder)
@@ -401,7 +397,7 @@ def test_a_sample_without_gold_is_told_or_left_out(tmp_path):
     rows = [json.loads(line) for line in lines]
     rows[3]["gold"] = []
     (folder / "questions.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    with pytest.raises(BadInput, match="no gold evidence"):
+    with raises(BadInput, item="questions.jsonl:4 (q3)", cure="--skip-bad"):
         build(folder, tmp_path / "a")
     assert build(folder, tmp_path / "b", skip_bad=True).release.manifest["skipped_bad"] == 1
 
@@ -428,10 +424,10 @@ def test_distractors_that_can_never_suffice_are_refused_at_once(source, tmp_path
     plan = world.recipe(
         source, world.GATES, rules={"k_min": 40}
     )  # a source could have brought as many; it did not
-    with pytest.raises(UsageError, match=r"k_min=40 .* no sample has more than 8"):
+    with raises(UsageError, "k_min=40", " 8 ", item="towns", cure="rules.k_min"):
         curate(plan, tmp_path)
     assert not (tmp_path / "build" / "journal.jsonl").exists()
-    with pytest.raises(UsageError, match="did you mean 'k_min'"):
+    with raises(UsageError, "rules.kmin", "'k_min'", item="recipe", cure="docs/recipe.md"):
         world.recipe(source, world.GATES, rules={"kmin": 3})
 
 
@@ -575,9 +571,8 @@ def test_options_of_a_model_gate():
     assert model_options({"temperature": 0}) == {"temperature": 0}
     made = model_options({"images": "none", "seed": 1})
     assert (made["layout"].images, made["seed"]) == ("none", 1)
-    with pytest.raises(UsageError) as caught:
+    with raises(UsageError, "images", "two", cure="many, one or none"):
         model_options({"images": "two"})
-    assert "many, one or none" in caught.value.cure
 
 
 @pytest.mark.integration

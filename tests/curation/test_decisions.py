@@ -13,8 +13,8 @@ import yaml
 from demur.cli import main
 from demur.core.errors import TransientError, UsageError
 from demur.core.store import read_json
-from demur.curation.build import curate
-from demur.curation.explain import explain
+from demur.curation.build.curate import curate
+from demur.curation.build.explain import explain
 from demur.release import Release
 
 
@@ -171,7 +171,7 @@ def test_convergence_goes_by_the_folders_own_recipe(source, built, tmp_path, cap
         == 0
     )
     assert main(["convergence", str(recipe), "--out", str(new)]) == 2
-    assert "version, gates differ" in capsys.readouterr().err
+    assert "version, gates" in capsys.readouterr().err
     assert not (new / "convergence.json").exists()
     assert main(["convergence", str(new), "--trust-code", "--json"]) == 0
     rounds = json.loads(capsys.readouterr().out)["rounds"]

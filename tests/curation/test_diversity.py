@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from mining_calls import mine_kind
 
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.diversity import marginal_relevance
 from demur.curation.mining.options import MiningOptions
 

@@ -8,10 +8,11 @@ import random
 import curation_world as world
 import pytest
 
-from demur.curation.build import curate
-from demur.curation.context import gates_of, set_aside
-from demur.curation.convergence import measure_convergence
-from demur.curation.estimate import estimate_build
+from demur.curation.build.askable import gates_of
+from demur.curation.build.context import set_aside
+from demur.curation.build.convergence import measure_convergence
+from demur.curation.build.curate import curate
+from demur.curation.build.estimate import estimate_build
 from demur.curation.gates.costs import replay
 from demur.curation.gates.funnel import SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
@@ -215,7 +216,7 @@ def test_a_fresh_build_does_not_find_the_decisions_of_the_old_one(plan, truth, t
 
 def test_a_pilot_that_was_stopped_is_used_as_one(plan, tmp_path, monkeypatch):
     """Its samples that pass look as if they had no distractors left to ask about."""
-    monkeypatch.setattr("demur.curation.estimate.REPLAYS", 400)
+    monkeypatch.setattr("demur.curation.build.replays.REPLAYS", 400)
     held = []
     for seed, truth, asked, kept in simulated(plan):
         for until in (0.5, 0.7):
@@ -237,7 +238,7 @@ def test_a_pilot_that_was_stopped_is_used_as_one(plan, tmp_path, monkeypatch):
 
 
 def test_the_interval_holds_what_is_asked(plan, tmp_path, monkeypatch):
-    monkeypatch.setattr("demur.curation.estimate.REPLAYS", 400)
+    monkeypatch.setattr("demur.curation.build.replays.REPLAYS", 400)
     held = []
     for seed, truth, asked, kept in simulated(plan):
         for until, width in ((0.4, 0.6), (0.6, 0.4), (0.9, 0.15)):

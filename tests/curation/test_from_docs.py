@@ -9,6 +9,7 @@ import re
 
 import growth
 import pytest
+from errors import raises
 
 import demur
 from demur.answers import holds
@@ -109,7 +110,7 @@ def test_pages_without_text_are_counted(docs, caplog):
     (docs / "scanned.pdf").write_bytes(pdf("The cover letter.", " ", " "))
     found = [d.id for d in read_corpus(f"docs:{docs}", Problems()) if d.id.startswith("scanned")]
     assert found == ["scanned.pdf#page-1"]
-    assert "scanned.pdf: skipped 2 of 3 pages, which hold no text" in caplog.text
+    assert "scanned.pdf: skipped 2 of 3" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -268,11 +269,11 @@ def test_gold_that_the_rows_name_is_looked_at_by_nobody(docs, tmp_path):
     csv.write_text(
         "query,doc_id\nWhat is the late fee?,fees.doc\nWhich fee?,fees.pdf\nHow long?,refunds\n"
     )
-    with pytest.raises(BadInput) as caught:
+    with raises(BadInput, cure="--skip-bad") as caught:
         demur.from_docs(docs, csv, tmp_path / "other")
-    assert [line.partition(" of ")[0] for line in caught.value.problems] == [  # all of them at once
-        "q.csv:2: gold 'fees.doc' is not among the documents",
-        "q.csv:4: gold 'refunds' is not among the documents",
+    assert [line.partition(" is ")[0] for line in caught.value.problems] == [  # all of them at once
+        "q.csv:2: gold 'fees.doc'",
+        "q.csv:4: gold 'refunds'",
     ]
     made = demur.from_docs(docs, csv, tmp_path / "skipped", skip_bad=True)
     assert [s.question for s in made.release.samples()] == ["Which fee?"]
@@ -324,10 +325,10 @@ def test_the_command(docs, questions, tmp_path, capsys):
     command = ["from-docs", str(docs), str(questions), "-o", str(out)]
     assert main(command) == 1
     said = capsys.readouterr()
-    assert "3 questions need a yes" in said.out
+    assert "3 questions" in said.out
     assert f"demur annotate --out {out / 'review'}" in said.err
     assert main([*command, "--name", "two words"]) == 2  # before the review, not after it
-    assert "malformed release name" in capsys.readouterr().err
+    assert "'two words'" in capsys.readouterr().err
     assert main([*command, "--accept-found", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["kinds"] == {"answered": 2, "unanswerable": 1}
@@ -369,7 +370,7 @@ def test_a_list_of_questions_reads_the_same_however_a_spreadsheet_wrote_it(tmp_p
 
 def test_a_list_of_questions_in_another_encoding_says_so(tmp_path):
     (tmp_path / "q.csv").write_bytes(SHEET.encode("utf-16-le"))  # without a byte-order mark
-    with pytest.raises(DataError, match="the header is not UTF-8 - save the file as UTF-8"):
+    with raises(DataError, item="q.csv:1", cure="UTF-8"):
         read_questions(tmp_path / "q.csv", Problems())
 
 

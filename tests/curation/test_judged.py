@@ -11,7 +11,7 @@ import pytest
 
 from demur.core.errors import UsageError
 from demur.core.store import read_json, write_json
-from demur.curation.build import curate
+from demur.curation.build.curate import curate
 
 
 @pytest.fixture(scope="module")

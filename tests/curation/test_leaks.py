@@ -8,9 +8,9 @@ from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.corpora import near_duplicates
 from demur.corpora.leaks import Leaks, without_leaks
 from demur.corpora.near_duplicates import ImageHashes, image_hash
-from demur.curation.pool import IMAGE_HASHES
-from demur.curation.recipe import SourceSpec
-from demur.curation.sample_pool import sample_sources
+from demur.curation.build.recipe import SourceSpec
+from demur.curation.build.sample_pool import sample_sources
+from demur.pools.write import IMAGE_HASHES
 
 
 @pytest.fixture

@@ -12,12 +12,13 @@ from pathlib import Path
 import curation_world as world
 import pytest
 import yaml
+from errors import places, raises
 from PIL import Image
 
 from demur.cli import main
 from demur.core.errors import BadInput
 from demur.core.store import Problems, read_jsonl
-from demur.curation.build import curate
+from demur.curation.build.curate import curate
 
 KNOWS_NOTHING = [world.simulated("weak", strength=0.0)]
 
@@ -64,13 +65,11 @@ def test_samples_that_give_their_answer_away_are_told_and_left_out(source, tmp_p
         rows[3]["gold"] = ["p3", "small"]
 
     edit(source, "questions.jsonl", change)
-    with pytest.raises(BadInput) as raised:
+    with raises(BadInput, cure="--skip-bad") as raised:
         curate(world.recipe(source, KNOWS_NOTHING), tmp_path / "out")
-    assert raised.value.problems == (
-        "questions.jsonl:1 (q0): the answer stands in the question",
-        "questions.jsonl:2 (q1): its gold evidence is the query image itself: towns:same",
-        "questions.jsonl:4 (q3): its gold evidence shows the query image, in another encoding or size: towns:small",
-    )
+    assert places(raised.value.problems) == [f"questions.jsonl:{n} (q{n - 1})" for n in (1, 2, 4)]
+    assert "towns:same" in raised.value.problems[1]
+    assert "towns:small" in raised.value.problems[2]
     built = curate(world.recipe(source, KNOWS_NOTHING), tmp_path / "out", skip_bad=True)
     assert not {"towns:q0", "towns:q1", "towns:q3"} & {s.id for s in built.release.samples()}
     assert built.release.manifest["skipped_bad"] == 3

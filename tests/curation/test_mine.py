@@ -1,13 +1,13 @@
 import io
 
 import pytest
+from mining_calls import mine, mine_kind
 from PIL import Image, ImageDraw, ImageFilter
 
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.corpora import near_duplicates
 from demur.corpora.near_duplicates import ImageHashes, image_hash, same_picture, same_text
-from demur.curation.mining.choose import mine, mine_kind
 from demur.curation.mining.options import MiningOptions
 
 

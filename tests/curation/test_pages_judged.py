@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from mining_calls import mine_kind
 from PIL import Image
 
 from demur.core.errors import ReleaseError
@@ -13,7 +14,6 @@ from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import page_of
 from demur.corpora.near_duplicates import ImageHashes
-from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.options import MiningOptions
 from demur.release import Release, freeze, verify
 

@@ -5,7 +5,7 @@ from strategies import png
 
 from demur.core.images import image_ref
 from demur.core.uris import read_image
-from demur.curation.pool.images import Linked
+from demur.pools.images import Linked
 
 
 @pytest.mark.parametrize("of", ["relative", "inside", "outside"])

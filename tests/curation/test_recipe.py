@@ -14,8 +14,8 @@ import yaml
 
 from demur.cli import main
 from demur.core.errors import StorageError, UsageError
-from demur.curation.estimate import estimate_build
-from demur.curation.recipe import SCHEMA, BuildRecipe, load_recipe, parse_recipe, schema
+from demur.curation.build.estimate import estimate_build
+from demur.curation.build.recipe import SCHEMA, BuildRecipe, load_recipe, parse_recipe, schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
 LEAST = {"name": "x", "sources": [{"name": "atlas"}], "gates": [{"system": "prior"}]}
@@ -75,9 +75,9 @@ def test_the_page_names_every_key():
 
 
 def test_the_schema_file_is_the_recipes_own():
-    kept = files("demur.curation").joinpath(SCHEMA).read_text(encoding="utf-8")
+    kept = files("demur.curation.build").joinpath(SCHEMA).read_text(encoding="utf-8")
     assert kept == schema(), (
-        "run: python -m demur.curation.recipe > demur/curation/recipe.schema.json"
+        "run: python -m demur.curation.build.recipe > demur/curation/build/recipe.schema.json"
     )
     assert set(json.loads(kept)["required"]) == {"name", "sources", "gates"}
 

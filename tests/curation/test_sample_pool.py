@@ -13,6 +13,7 @@ from pathlib import Path
 
 import curation_world as world
 import pytest
+from errors import places, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -22,12 +23,13 @@ from demur.core.records import AnswerSpec, Document, Sample
 from demur.core.store import Problems, digest, seed_of
 from demur.core.untrusted import trusting
 from demur.core.uris import read_image
-from demur.curation import sample_pool as drawing
-from demur.curation.pool import Pool, build
-from demur.curation.rebuild import carry_over
-from demur.curation.recipe import SourceSpec
-from demur.curation.sample_pool import sample_sources
-from demur.curation.sources import open_source
+from demur.curation.build import sample_pool as drawing
+from demur.curation.build.rebuild import carry_over
+from demur.curation.build.recipe import SourceSpec
+from demur.curation.build.sample_pool import sample_sources
+from demur.pools.read import Pool
+from demur.pools.write import build
+from demur.sources import open_source
 
 
 def spec(folder, **more):
@@ -136,8 +138,8 @@ def test_a_plan_leaves_the_pool_of_a_build_alone_and_takes_its_own_away(towns, t
 PLANNED = """
 import sys
 from pathlib import Path
-from demur.curation.sample_pool import sample_sources
-from demur.curation.recipe import SourceSpec
+from demur.curation.build.sample_pool import sample_sources
+from demur.curation.build.recipe import SourceSpec
 spec = SourceSpec(name="generic", path=sys.argv[1])
 print(len(sample_sources([spec], Path(sys.argv[2]), seed=0, keep=False).samples))
 """
@@ -172,7 +174,7 @@ def test_a_pool_that_is_not_as_it_was_written_is_made_again(towns, tmp_path, rea
 
 
 def test_what_lies_elsewhere_is_read_every_time(towns, tmp_path, readings, monkeypatch):
-    monkeypatch.setattr("demur.curation.sources.generic.Generic._within", lambda self, path: False)
+    monkeypatch.setattr("demur.sources.generic.Generic._within", lambda self, path: False)
     sample_sources([spec(towns)], tmp_path / "pool", seed=0)
     sample_sources([spec(towns)], tmp_path / "pool", seed=0)
     assert len(readings) == 1  # its map names no repository
@@ -247,11 +249,7 @@ def test_bad_records_are_told_together_or_counted_without_reading_again(tmp_path
     source = SourceSpec(name=f"{__name__}:Given", options={"n": "8", "twice": "yes"})
     with pytest.raises(BadInput) as raised:
         sample_sources([source], tmp_path, seed=0)
-    assert sorted(raised.value.problems) == [
-        " (s0): two samples have this id",
-        " (s7): it holds half a character (a lone surrogate) - mend the row",
-        "document d0: two documents have this id",
-    ]
+    assert sorted(places(raised.value.problems)) == [" (s0)", " (s7)", "document d0"]
     found = sample_sources([source], tmp_path, seed=0, skip_bad=True)
     assert (
         found.skipped,
@@ -263,12 +261,12 @@ def test_bad_records_are_told_together_or_counted_without_reading_again(tmp_path
 
 def test_what_cannot_be_drawn_from_is_refused(towns, tmp_path):
     other = world.folder(tmp_path / "other")
-    with pytest.raises(UsageError, match="two sources have the same name"):
+    with raises(UsageError, "towns"):
         sample_sources([spec(towns), spec(other)], tmp_path / "pool", seed=0)
     with pytest.raises(UsageError, match="needs a folder"):
         sample_sources([SourceSpec(name="generic")], tmp_path / "pool", seed=0)
     (towns / "questions.jsonl").write_text("")
-    with pytest.raises(DataError, match="the sources hold no samples"):
+    with raises(DataError):
         sample_sources([spec(towns)], tmp_path / "pool", seed=0)
     assert not [
         p
@@ -293,9 +291,9 @@ def test_a_pool_of_a_build_is_a_source_too(towns, tmp_path):
 STOPPED = """
 import sys, time
 from pathlib import Path
-from demur.curation.pool import write as pool
-from demur.curation.sample_pool import sample_sources
-from demur.curation.recipe import SourceSpec
+from demur.pools import write as pool
+from demur.curation.build.sample_pool import sample_sources
+from demur.curation.build.recipe import SourceSpec
 write, lines = pool._json_line, []
 def stays(record):
     lines.append(record)
@@ -332,7 +330,7 @@ def test_a_pool_is_keyed_by_all_code_of_a_source_of_ones_own(tmp_path, monkeypat
     """What the adapter's file imports of the same project decides as much as the file itself."""
     from types import SimpleNamespace
 
-    from demur.curation.sample_pool import _state_digest
+    from demur.curation.build.sample_pool import _state_digest
 
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "my_helper.py").write_text("LIMIT = 1\n")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mining_calls import mine_kind
 from stub_encoder import StubEncoder
 
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
-from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.choose import random_places as draw
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.training import FORMATS, training_rows

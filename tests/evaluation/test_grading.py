@@ -10,12 +10,11 @@ from strategies import sample
 from demur.core.errors import StorageError
 from demur.core.records import AnswerSpec, Ask, Outcome, Response, Scenario, Status, Verdict
 from demur.core.store import read_json
-from demur.evaluation.questions import Questions
-from demur.evaluation.runner import run
+from demur.evaluation import questions
+from demur.evaluation.options import RunOptions
+from demur.evaluation.runner import Plan, run
 from demur.judge.grading import Grading
 from demur.judge.local import LocalJudge
-from demur.scenarios.conditions import condition
-from demur.scenarios.contexts import standard
 
 ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Which?")
 SPEC = AnswerSpec(accepted=(("Paris",),))
@@ -117,8 +116,6 @@ class Poisonous:
 
 
 def test_poisonous_answers_are_failed_items_of_a_run_that_ends(tmp_path):
-    tasks = Questions(standard(), [condition("moderate")]).tasks(
-        [sample(f"s{i}", text=2) for i in range(4)]
-    )
-    out = run(tmp_path / "run", system=Poisonous(), judge=LocalJudge(), tasks=tasks, about={})
+    tasks = questions.tasks(RunOptions(), [sample(f"s{i}", text=2) for i in range(4)])
+    out = run(tmp_path / "run", Poisonous(), LocalJudge(), Plan(tasks, {}))
     assert read_json(out / "manifest.json")["counts"]["failed"] == len(tasks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from errors import raises
 from strategies import tiny_release
 
 import demur
@@ -38,7 +39,7 @@ def test_minutes_are_counted_from_the_first_question():
     now[0] += 119
     caps.check()
     now[0] += 1
-    with pytest.raises(BudgetReached, match="2 minutes are over"):
+    with raises(BudgetReached, "2 minutes"):
         caps.check()
 
 
@@ -70,7 +71,7 @@ def test_the_command_stops_in_time_and_goes_on(tmp_path, capsys):
         str(tmp_path / "runs"),
     ]
     assert main([*command, "--minutes", "1e-9"]) == 3
-    assert "run the same command again" in capsys.readouterr().err
+    assert "1e-09 minutes" in capsys.readouterr().err
     assert main(command) == 0
     with pytest.raises(UsageError):
         Caps(minutes=0)

@@ -13,6 +13,7 @@ import growth
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from errors import raises
 from PIL import Image
 
 from demur.core import parquet, store, uris
@@ -23,12 +24,12 @@ from demur.core.records import ImageRef
 from demur.core.store import Problems, parsed_yaml, read_jsonl, read_text
 from demur.core.uris import read_uri
 from demur.corpora.formats import archives, json_lines, parquet_rows, unpack
-from demur.curation.recipe import load_recipe
-from demur.curation.sources.cards import read_pins
-from demur.curation.sources.field_map import read_map
+from demur.curation.build.recipe import load_recipe
 from demur.judge.measures.table import read_table
 from demur.models.prices import Prices
 from demur.reports.browse import thumbnail
+from demur.sources.cards import read_pins
+from demur.sources.field_map import read_map
 
 LEVELS = 12
 YAML_BOMBS = {
@@ -72,7 +73,7 @@ def test_aliases_and_merges_that_are_meant_still_work() -> None:
         "mine": {"a": 1, "b": 2},
         "list": [{"a": 1}] * 2,
     }
-    with pytest.raises(UsageError, match="could not determine a constructor"):
+    with raises(UsageError, "os.system", item="x"):
         parsed_yaml("a: !!python/object/apply:os.system [id]", "x")
 
 
@@ -218,20 +219,20 @@ def test_tables_that_unpack_to_any_number_of_gigabytes_are_not_read(tmp_path: Pa
     held = pa.total_allocated_bytes()
     problems = Problems()
     assert list(parquet_rows(zeros, problems)) == []
-    assert "claim to unpack to 134," in problems.lines[0]
+    assert " 134," in problems.lines[0]
     for path in (zeros, run):
-        with pytest.raises(DataError, match="claim to unpack to"):
+        with raises(DataError, " 134," if path is zeros else "", item=path):
             read_table(path)
-        with pytest.raises(DataError, match="claim to unpack to"):
+        with raises(DataError, " 134," if path is zeros else "", item=path):
             whole_table(path)
-    with pytest.raises(DataError, match="claim to unpack to"):
+    with raises(DataError, " 134,"):
         read_uri(f"parquet:{zeros}#0/text")
     assert pa.total_allocated_bytes() - held < 1 << 20
     right = _parquet(tmp_path / "right.parquet", {"id": pa.array(["a", "b"])})
     assert [row["id"] for _, _, row in parquet_rows(right, Problems())] == ["a", "b"]
     assert whole_table(right).num_rows == 2
     (tmp_path / "none.parquet").write_bytes(b"PAR1")
-    with pytest.raises(DataError, match="not a Parquet file"):
+    with raises(DataError, item=tmp_path / "none.parquet"):
         whole_table(tmp_path / "none.parquet")
 
 

@@ -33,7 +33,7 @@ from demur.corpora.formats import csv_rows, json_lines
 from demur.corpora.formats.json_streams import json_elements, json_items, json_rows
 from demur.corpora.formats.tables import parquet_rows
 from demur.corpora.near_duplicates import image_hash
-from demur.curation.recipe import load_recipe
+from demur.curation.build.recipe import load_recipe
 from demur.models import wire
 from demur.models.ledger import Ledger, recover
 from demur.models.prices import Prices

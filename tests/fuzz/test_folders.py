@@ -31,25 +31,23 @@ from damage import damage
 from report_factory import make_demo
 from stub_encoder import StubEncoder
 
+from demur import sources
 from demur.api import evaluate
 from demur.core.errors import DemurError
 from demur.core.store import Problems, file_digest
-from demur.curation import sources
-from demur.curation.build import curate
-from demur.curation.build_folder import recipe_of_folder
-from demur.curation.corpora import export_corpora
-from demur.curation.explain import explain
+from demur.curation.build.curate import curate
+from demur.curation.build.explain import explain
+from demur.curation.build.folder import recipe_of_folder
 from demur.curation.from_docs.make import from_docs
-from demur.curation.pool.read import PoolSource
-from demur.curation.sources import open_source
-from demur.curation.sources.cards import card_of, read_pins
 from demur.evaluation.rejudge import judge_beside, read_rows
 from demur.indexing.build import build_index
 from demur.judge.annotation.exchange import export_labels, import_labels
 from demur.judge.annotation.task import Session, put_labels, read_task
 from demur.judge.base import open_judge
+from demur.pools.read import PoolSource
 from demur.release import Release, verify
 from demur.release.corpora import Corpora
+from demur.release.export_corpora import export_corpora
 from demur.reports.agree import agreement_of
 from demur.reports.annotate import draw_items, open_task, take, take_labels, write_sheet
 from demur.reports.data import load
@@ -59,6 +57,8 @@ from demur.reports.rag import questions_of
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 from demur.scenarios.conditions import Prompts
+from demur.sources import open_source
+from demur.sources.cards import card_of, read_pins
 
 TEXTS = (".json", ".jsonl", ".yaml", ".md", ".csv", ".cff")
 MEMORY = 3 << 30

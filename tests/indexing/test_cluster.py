@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from errors import raises
 from small_pool import corpus, picture, pool_folder
 from stub_encoder import StubEncoder, deadly_stub, noted_stub, slow_stub, stub
 
@@ -88,9 +89,7 @@ def test_a_cluster_that_does_not_start_is_told_in_one_line(monkeypatch):
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", late)
-    with pytest.raises(
-        StorageError, match=r"no Ray cluster: The current node timed out during startup. - start"
-    ):
+    with raises(StorageError, item="local", cure="ray start"):
         RayEngine("local")
 
 
@@ -134,7 +133,7 @@ def test_work_that_is_lost_for_good_ends(far, tmp_path):
         lambda engine: engine.search(tmp_path, {}, [], 1),
         lambda engine: list(engine._results_of_runs(list, [(0, 1)])),
     ):
-        with pytest.raises(StorageError, match=r"work was lost \d+ times"):
+        with raises(StorageError, item="ray"):
             lost(far(known=1e9))
 
 
@@ -224,7 +223,7 @@ def test_hits_are_those_of_one_machine(two_nodes, tmp_path, kind):
     for mode in (*here.modes, "image->image/text->text", "image->title/lexical"):
         for k in (1, 7, 99):
             assert there.search(queries, mode, k) == here.search(queries, mode, k), (mode, k)
-    with pytest.raises(UsageError, match="k must be at least 1"):
+    with raises(UsageError, "k"):
         there.search(queries, "lexical", 0)
 
 
@@ -251,7 +250,7 @@ def test_what_goes_wrong_on_a_node_is_said_as_here(two_nodes, tmp_path):
             return "other weights"
 
     items = [Item(f"i{n}", text=f"text {n}") for n in range(40)]
-    with pytest.raises(UsageError, match="the weights here differ from the driver's"):
+    with raises(UsageError, item="stub_encoder:stub"):
         RayEngine(shard=16).embed(items, Other(name="stub_encoder:stub"), "text", tmp_path / "ray")
 
 
@@ -266,9 +265,7 @@ def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(64)]
     deadly(two_nodes, "text 21", "text 50")
     made = RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
-    assert dict(made.errors()) == {
-        i: f"it crashed the process that embedded it, {CRASHES} times" for i in ("i21", "i50")
-    }
+    assert {item for item, _ in made.errors()} == {"i21", "i50"}
     assert made.manifest["failed"] == 2
     assert Counter(two_nodes.noted.read_text().splitlines()) == {
         "text 21": CRASHES,
@@ -295,9 +292,7 @@ def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_d
     deadly(two_nodes)
     embed(items[:32], encoder, "text", tmp_path / "ray", shard=16, progress=False)
     deadly(two_nodes, "opening")
-    with pytest.raises(
-        StorageError, match=f"the worker crashed {CRASHES} times while it opened its model"
-    ):
+    with raises(StorageError, f"{CRASHES} times"):
         RayEngine().embed(items, encoder, "text", tmp_path / "ray")
     assert two_nodes.noted.read_text().split() == ["opening"] * CRASHES
     deadly(two_nodes)

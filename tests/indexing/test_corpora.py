@@ -9,6 +9,7 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from errors import places, raises
 from PIL import Image
 from strategies import png
 
@@ -109,7 +110,7 @@ def test_image_paths_stay_in_their_folder(tmp_path):
     )
     documents, problems = read(tmp_path / "kb" / "kb.jsonl", 1)
     assert [d.id for d in documents] == ["1"]
-    assert "leads out of its folder" in problems[0]
+    assert "../out.png" in problems[0]
 
 
 def test_wiki6m(tmp_path):
@@ -134,7 +135,7 @@ def test_wiki6m(tmp_path):
     ]
     assert documents[0].attributes == {"summary": "A bridge."}
     assert documents[0].image.width == 12
-    assert "w.jsonl.gz:3 (Q2): the article has no text - leave it out" in problems
+    assert "w.jsonl.gz:3 (Q2)" in places(problems)
 
 
 EVQA = {
@@ -182,7 +183,7 @@ def test_evqa(tmp_path):
     assert "broken" in problems[0]
     documents, _ = read(f"evqa:{tmp_path / 'kb.json'}?images={tmp_path / 'map.jsonl'}&which=all", 1)
     assert sum(d.image is not None for d in documents) == 2
-    with pytest.raises(UsageError, match=r"which='none' is not known - which=first .* or all"):
+    with raises(UsageError, "which", "none", cure="which=first"):
         read(f"evqa:{tmp_path / 'kb.json'}?which=none")
 
 
@@ -228,7 +229,7 @@ def test_kilt_and_viquae(tmp_path):
     }
     assert documents[0].image is not None
     assert documents[1].image is None
-    assert "(no id): no wikipedia_id" in problems[0]
+    assert "wikipedia_id" in problems[0]
 
 
 def test_dpr(tmp_path):
@@ -274,7 +275,7 @@ def test_tables_of_other_things_in_a_folder_of_documents_are_left_out(tmp_path):
     (tmp_path / "counts.csv").write_text("year,count\n2001,5\n")
     documents, problems = read(f"docs:{tmp_path}", 1)
     assert [d.id for d in documents] == ["guide.md"]
-    assert problems[0].startswith("counts.csv: no column looks like a text")
+    assert places(problems)[0] == "counts.csv"
 
 
 def test_a_folder_is_read_whatever_its_name(tmp_path, monkeypatch):
@@ -287,10 +288,9 @@ def test_a_folder_is_read_whatever_its_name(tmp_path, monkeypatch):
         assert [d.id for d in read(name)[0]] == ["a.png"]
     (tmp_path / "handbook").mkdir()
     (tmp_path / "handbook" / "a.md").write_text("# A\n\ntext")
-    with pytest.raises(UsageError, match="no image among 1 files") as error:
+    with raises(UsageError, item="handbook", cure="docs:handbook"):
         read("handbook")
-    assert "docs:handbook" in error.value.cure
-    with pytest.raises(UsageError, match="no such file or folder"):
+    with raises(UsageError, item="nowhere"):
         read("nowhere")
 
 
@@ -303,18 +303,18 @@ def test_a_folder_is_read_whatever_its_name(tmp_path, monkeypatch):
 )
 def test_pictures_that_are_not_there_are_told(tmp_path, caplog, reader, row):
     lines(tmp_path / "kb.jsonl", [row])
-    with pytest.raises(StorageError, match="no such file or folder"):
+    with raises(StorageError, item=tmp_path / "mistyped"):
         read(f"{reader}:{tmp_path / 'kb.jsonl'}?images={tmp_path / 'mistyped'}")
     documents, _ = read(f"{reader}:{tmp_path / 'kb.jsonl'}?images={tmp_path}")
     assert documents[0].image is None
-    assert "1 pictures that are not in the folder" in caplog.text
+    assert "1 pictures" in caplog.text
 
 
 @pytest.mark.slow
 def test_a_broken_file_of_a_dataset_is_told_in_one_line(tmp_path):
     pytest.importorskip("datasets")
     (tmp_path / "a.jsonl").write_text('{"id": "1", "text": "x"}\n{broken\n')
-    with pytest.raises(StorageError, match=r"datasets:.* - check its name and split, its files"):
+    with raises(StorageError, item=tmp_path, cure="split"):
         read(f"datasets:{tmp_path}?split=train")
 
 
@@ -328,17 +328,15 @@ def test_datasets(tmp_path):
 
 def test_errors_name_the_cure(tmp_path):
     lines(tmp_path / "kb.jsonl", [{"id": "1", "weight": 3}])
-    with pytest.raises(
-        UsageError, match="no column looks like a text or an image; there are id, weight"
-    ):
+    with raises(UsageError, "id, weight", item="kb.jsonl", cure="?text="):
         read(tmp_path / "kb.jsonl")
-    with pytest.raises(UsageError, match="there is no column 'body'"):
+    with raises(UsageError, "'body'", item="kb.jsonl", cure="text="):
         read(f"{tmp_path / 'kb.jsonl'}?text=body")
-    with pytest.raises(UsageError, match="option 'txt' is not known"):
+    with raises(UsageError, "'txt'", cure="text="):
         read(f"jsonl:{tmp_path / 'kb.jsonl'}?txt=body")
-    with pytest.raises(UnknownPart, match="did you mean 'jsonl'"):
+    with raises(UnknownPart, "jsnl", cure="'jsonl'"):
         read("jsnl:kb")
-    with pytest.raises(StorageError, match="no such file"):
+    with raises(StorageError, item=tmp_path / "gone.jsonl"):
         read(f"jsonl:{tmp_path / 'gone.jsonl'}")
     (tmp_path / "kb.bin").write_bytes(b"")
     with pytest.raises(UsageError, match="READER:PATH"):
@@ -375,7 +373,7 @@ def test_pipes_and_folders_named_like_images_hold_nothing_up(tmp_path):
     (tmp_path / "folder.png" / "in it.png").write_bytes(png())
     documents, problems = read(f"images:{tmp_path}", 1)
     assert [d.id for d in documents] == ["folder.png/in it.png"]
-    assert problems == ["pipe.png: this is not a file"]
+    assert places(problems) == ["pipe.png"]
 
 
 def test_repeated_articles_are_told(tmp_path, caplog):
@@ -405,8 +403,7 @@ def test_json_rows_are_read_by_their_own_keys(tmp_path):
         ("b", "", "the dog", "p"),
         ("c", "a cow", None, ""),
     ]
-    assert problems[0] == "kb.jsonl:4: there is no id"
-    assert problems[1].startswith("kb.jsonl:5 (e): record: a document ")
+    assert places(problems)[:2] == ["kb.jsonl:4", "kb.jsonl:5 (e)"]
     documents, _ = read(f"{tmp_path / 'kb.jsonl'}?text=body", 3)
     assert [d.id for d in documents] == ["b", "c"]
 
@@ -422,11 +419,15 @@ def test_values_of_parquet_that_are_not_texts(tmp_path):
     pq.write_table(table, tmp_path / "kb.parquet")
     documents, problems = read(tmp_path / "kb.parquet", 4)
     assert [(d.id, d.text) for d in documents] == [("1", "ok"), ("2.5", "Größe")]
-    assert problems[:2] == ["kb.parquet:1: there is no id", "kb.parquet:3: there is no id"]
-    assert problems[2].startswith("kb.parquet:4: 'text' holds bytes that are not UTF-8")
-    assert problems[3].startswith("kb.parquet:5 (5): record: a document ")
+    assert places(problems)[:4] == [
+        "kb.parquet:1",
+        "kb.parquet:3",
+        "kb.parquet:4",
+        "kb.parquet:5 (5)",
+    ]
+    assert "'text'" in problems[2]
     documents, problems = read(lines(tmp_path / "kb.jsonl", [{"id": "l", "text": ["a list"]}]), 1)
-    assert problems[0].startswith("kb.jsonl:1: 'text' holds a list of 1, where a text belongs")
+    assert problems[0].startswith("kb.jsonl:1: 'text'")
 
 
 def test_images_of_beir(tmp_path):
@@ -497,7 +498,7 @@ def test_an_image_whose_name_is_not_utf8_is_a_problem(tmp_path):
     (tmp_path / os.fsdecode(b"latin\xe9.png")).write_bytes(png())
     documents, problems = read(f"images:{tmp_path}", 1)
     assert [d.id for d in documents] == ["ok.png"]
-    assert problems == ["latin\\udce9.png: the path of the image is not UTF-8"]
+    assert places(problems) == ["latin\\udce9.png"]
 
 
 def test_what_pillow_opens_is_taken_and_what_is_passed_over_is_told(tmp_path, caplog):
@@ -508,8 +509,9 @@ def test_what_pillow_opens_is_taken_and_what_is_passed_over_is_told(tmp_path, ca
     (tmp_path / "link").symlink_to(tmp_path)
     documents, _ = read(f"images:{tmp_path}")
     assert [d.id for d in documents] == ["a.jp2", "b.ico", "c.ppm", "d.AVIF"]
-    assert "skipped 5 files: 2 .txt files, 1" in caplog.text
-    assert "1 links to folders" in caplog.text
+    assert "5 files" in caplog.text
+    assert "2 .txt" in caplog.text
+    assert "1 links" in caplog.text
 
 
 def test_a_folder_is_walked_in_the_order_of_paths_a_folder_at_a_time(tmp_path):

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -162,7 +163,7 @@ def test_an_encoder_of_the_users_that_is_none_is_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     made = run(texts(2), tmp_path / "fine", open_encoder("own_encoders:Fine"))
     assert made.vectors.tolist() == [[1, 2], [1, 2]]
-    with pytest.raises(UsageError, match="it returned no matrix of numbers"):
+    with raises(UsageError, item="own_encoders:Fine"):
         run(texts(3), tmp_path / "ragged", open_encoder("own_encoders:Ragged"))
     for name, why in (
         ("Angular", "not cosine or dot"),
@@ -177,9 +178,8 @@ def test_an_encoder_of_the_users_that_is_none_is_told(tmp_path, monkeypatch):
 def test_an_id_that_comes_again_is_an_error(tmp_path, again):
     """In the same shard, or in one after those of an earlier run."""
     run(texts(8)[:again], tmp_path / "e", shard=2)
-    with pytest.raises(UsageError, match="two items have this id") as error:
+    with raises(UsageError, item="t0"):
         run([*texts(8), Item("t0", "another text")], tmp_path / "e", shard=2)
-    assert error.value.item == "t0"
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -199,7 +199,7 @@ def test_the_role_reaches_the_encoder_and_the_manifest(tmp_path):
     made = run([Item("a", "x")], tmp_path / "e", Roles(), role="query")
     assert made.manifest["role"] == "query"
     assert np.array_equal(made.vectors, StubEncoder().texts(["query: x"], "text"))
-    with pytest.raises(IndexFileError, match="role 'query', not 'passage'"):
+    with raises(IndexFileError, "role", "'query'", "'passage'", item=tmp_path / "e"):
         run([Item("a", "x")], tmp_path / "e", Roles())
 
 
@@ -266,20 +266,18 @@ def test_an_encoder_that_gives_the_wrong_shape_is_named(tmp_path):
         def texts(self, texts, space="joint", *, role="passage"):
             return super().texts(texts, space)[:, :3]
 
-    with pytest.raises(
-        UsageError, match=r"stub: it returned rows of shape \(2, 3\) instead of \(2, 24\)"
-    ):
+    with raises(UsageError, "(2, 3)", "(2, 24)", item="stub"):
         run(texts(2), tmp_path / "e", Wrong())
 
 
 @pytest.mark.parametrize("options", [{"shard": 0}, {"workers": 0}])
 def test_senseless_numbers_are_refused(tmp_path, options):
-    with pytest.raises(UsageError, match="must be 1 or more"):
+    with raises(UsageError, *(f"{name}={value}" for name, value in options.items())):
         run(texts(1), tmp_path / "e", **options)
 
 
 def test_a_space_that_is_not_served_is_refused_with_those_that_are(tmp_path):
-    with pytest.raises(UsageError, match="joint, look, text"):
+    with raises(UsageError, "'smell'", item="stub", cure="joint, look, text"):
         run(texts(1), tmp_path / "e", space="smell")
 
 
@@ -460,10 +458,9 @@ def test_a_process_that_is_killed_can_be_gone_on_with(tmp_path):
 
 def test_vectors_of_two_encoders_are_never_mixed(tmp_path):
     run(texts(5), tmp_path / "e")
-    with pytest.raises(IndexFileError, match="cannot be mixed") as caught:
+    with raises(IndexFileError, "fingerprint", item=tmp_path / "e"):
         run(texts(5), tmp_path / "e", StubEncoder(seed=1))
-    assert caught.value.item == str(tmp_path / "e")
-    with pytest.raises(IndexFileError, match="space 'text', not 'joint'"):
+    with raises(IndexFileError, "space", "'text'", "'joint'", item=tmp_path / "e"):
         run(texts(5), tmp_path / "e", space="joint")
 
 
@@ -472,13 +469,13 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(IndexFileError, match="something else"):
         run(texts(1), tmp_path)
     assert contents(tmp_path) == {"manifest.json": b"{}"}
-    with pytest.raises(IndexFileError, match="not embeddings that this demur can read"):
+    with raises(IndexFileError, item=tmp_path / "manifest.json"):
         Embedded.open(tmp_path)
     (tmp_path / "manifest.json").unlink()
     with pytest.raises(IndexFileError, match="no manifest"):
         Embedded.open(tmp_path)
     (tmp_path / "shards.jsonl").write_text("what\nis this\n")
-    with pytest.raises(IndexFileError, match="not a list of shards"):
+    with raises(IndexFileError, item=tmp_path / "shards.jsonl"):
         run(texts(1), tmp_path)
 
 
@@ -488,9 +485,8 @@ def test_a_finished_folder_that_was_damaged_is_refused_by_name(tmp_path, name):
     run(mixed(40), out)
     whole = (out / name).read_bytes()
     (out / name).write_bytes(whole[:-3])
-    with pytest.raises(IndexFileError, match="its manifest says") as caught:
+    with raises(IndexFileError, f"{len(whole):,}", item=out / name):
         Embedded.open(out)
-    assert caught.value.item == str(out / name)
     (out / name).unlink()
     with pytest.raises(IndexFileError, match="missing"):
         Embedded.open(out)
@@ -508,7 +504,7 @@ def test_two_writers_are_not_let_into_one_folder(tmp_path):
     first = threading.Thread(target=run, args=(texts(3), tmp_path / "e", Waiting()))
     first.start()
     assert begun.wait(30)
-    with pytest.raises(UsageError, match="another process is writing"):
+    with raises(UsageError, item=tmp_path / "e" / "lock"):
         run(texts(3), tmp_path / "e")
     go.set()
     first.join()
@@ -526,7 +522,7 @@ def test_a_full_disk_is_one_clear_error_and_what_was_done_stays(tmp_path, monkey
         real(handle)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError, match=r"No space left.*free some disk space"):
+    with raises(StorageError, "No space left on device", item=tmp_path / "e"):
         run(texts(100), tmp_path / "e", shard=10)
     monkeypatch.undo()
     again = Dying(1000)
@@ -627,7 +623,7 @@ def test_an_image_that_cannot_be_resized_is_left_out_by_name(tmp_path, error):
         [Item(str(n), image=png(n)) for n in range(4)], tmp_path / "e", Short(), space="look"
     )
     assert list(made.ids) == ["0", "1", "3"]
-    assert list(made.errors()) == [("2", "the image cannot be resized: of a size")]
+    assert [item for item, _ in made.errors()] == ["2"]
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -697,7 +693,7 @@ def test_a_bad_source_of_one_image_is_a_data_error_not_the_end(tmp_path):
         raise DataError("the image changed", item="x.png", cure="restore it")
 
     made = run([Item("a", image=changed), Item("b", image=png(1))], tmp_path / "e", space="look")
-    assert list(made.errors()) == [("a", "the image changed")]
+    assert [item for item, _ in made.errors()] == ["a"]
 
 
 @pytest.mark.heavy

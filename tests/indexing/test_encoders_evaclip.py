@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from errors import raises
 from PIL import Image
 
 from demur.core.errors import DataError, MissingExtra, UsageError
@@ -124,7 +125,7 @@ def repository(tmp_path_factory) -> Path:
 
 
 def opened(repository: Path, more: str = "", **options):
-    with pytest.warns(UserWarning, match="running Python code from"):
+    with pytest.warns(UserWarning, match=str(repository)):
         return open_encoder(f"evaclip:{repository}?trust_remote_code=yes{more}", **options)
 
 
@@ -144,9 +145,7 @@ def test_nothing_is_run_unless_it_is_asked_for(tmp_path):
         f"evaclip:{tmp_path}?trust_remote_code=no",
         "evaclip:BAAI/EVA-CLIP-8B",
     ):
-        with pytest.raises(
-            UsageError, match=r"runs Python code from .*trust_remote_code=yes&revision=COMMIT"
-        ):
+        with raises(UsageError, cure="trust_remote_code=yes&revision=COMMIT"):
             open_encoder(text)
     assert not (tmp_path / "ran").exists()
 
@@ -157,12 +156,12 @@ def test_consent_is_not_part_of_the_name(repository):
     assert encoder.name == f"evaclip:{repository}?batch=2"
     with pytest.raises(UsageError, match="--trust-code"):
         open_encoder(encoder.name)
-    with trusting(code=True), pytest.warns(UserWarning, match="running Python code from"):
+    with trusting(code=True), pytest.warns(UserWarning, match=str(repository)):
         assert open_encoder(encoder.name).fingerprint() == encoder.fingerprint()
 
 
 def test_what_is_run_is_warned_about(repository):
-    with pytest.warns(UserWarning, match=f"running Python code from {repository}$"):
+    with pytest.warns(UserWarning, match=f" {repository}$"):
         open_encoder(f"evaclip:{repository}?trust_remote_code=yes")
 
 
@@ -207,7 +206,7 @@ def test_its_preprocessing_is_clips(repository):
 
 @pytest.mark.parametrize("size", [(1_000_000, 1), (1, 1_000_000)])
 def test_an_image_that_would_grow_beyond_all_bounds_is_refused(repository, size):
-    with pytest.raises(DataError, match=f"the image of {size[0]}x{size[1]} pixels would have"):
+    with raises(DataError, f"{size[0]}x{size[1]}", item="image"):
         opened(repository).prepared(Image.new("RGB", size))
 
 
@@ -241,7 +240,7 @@ def test_random_weights_are_refused(repository, tmp_path):
     )
     with (
         pytest.warns(UserWarning, match="running"),
-        pytest.raises(UsageError, match="lacks 2 of the model's weights"),
+        raises(UsageError, " 2 "),
     ):
         open_encoder(f"evaclip:{lacking}?trust_remote_code=yes")
     assert "RANDOM" in opened(lacking, allow_random=True).note
@@ -274,7 +273,7 @@ def test_code_that_does_not_run_or_is_of_something_else_is_named(repository, tmp
     broken = tmp_path / "broken"
     shutil.copytree(repository, broken)
     (broken / "modeling_tiny.py").write_text("from transformers import gone_since_version_4\n")
-    with pytest.raises(DataError, match=r"cannot be loaded with transformers .*transformers<5"):
+    with raises(DataError, "transformers", cure="transformers<5"):
         open_encoder(f"evaclip:{broken}?trust_remote_code=yes")
     other = tmp_path / "other"
     shutil.copytree(repository, other)
@@ -288,5 +287,5 @@ def test_code_that_does_not_run_or_is_of_something_else_is_named(repository, tmp
 @pytest.mark.filterwarnings("ignore:running Python code")
 def test_missing_packages_name_the_extra_that_brings_them(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(MissingExtra, match=r"needs transformers.*demur\[clip\]"):
+    with raises(MissingExtra, "transformers", cure="demur[clip]"):
         open_encoder(f"evaclip:{tmp_path}?trust_remote_code=yes")

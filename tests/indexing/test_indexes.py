@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import faiss
 import numpy as np
 import pytest
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -439,9 +440,9 @@ def test_bad_queries_and_files(tmp_path):
     for spoiled in (np.nan, np.inf, 0.0):
         queries = vectors[:3].copy()
         queries[2] = spoiled
-        with pytest.raises(DataError, match="query 2: the query vector is NaN, infinite or zero"):
+        with raises(DataError, item="query 2"):
             index.search(queries, 1)
-    with pytest.raises(UsageError, match="the index has 8 dimensions"):
+    with raises(UsageError, "8", "7"):
         index.search(np.ones((1, 7), np.float32), 1)
     with pytest.raises(UsageError, match="at least 1"):
         index.search(vectors[:1], 0)
@@ -449,7 +450,7 @@ def test_bad_queries_and_files(tmp_path):
         Dense(tmp_path, part | {"count": 51})
     whole = (tmp_path / "vectors.npy").read_bytes()
     (tmp_path / "vectors.npy").write_bytes(whole[:300])
-    with pytest.raises(IndexFileError, match="cannot be mapped"):
+    with raises(IndexFileError, item="vectors.npy"):
         Dense(tmp_path, part)
     part = written(tmp_path / "ivf", vectors, "ivf-flat", lists=1)
     lists = tmp_path / "ivf" / "index.faiss"
@@ -458,12 +459,12 @@ def test_bad_queries_and_files(tmp_path):
     with pytest.raises(IndexFileError, match=r"lists\.bin"):
         Dense(tmp_path / "ivf", part)
     lists.write_bytes(lists.read_bytes()[:100])
-    with pytest.raises(IndexFileError, match="faiss cannot read it"):
+    with raises(IndexFileError, item=lists):
         Dense(tmp_path / "ivf", part)
     lists.write_bytes(b"no index at all")
     with pytest.raises(IndexFileError, match="no ivf-flat index"):
         Dense(tmp_path / "ivf", part)
-    with pytest.raises(UsageError, match="no index kind named 'hnsw'"):
+    with raises(UsageError, "'hnsw'"):
         ivf.train("hnsw", vectors, tmp_path / "trained")
 
 
@@ -473,7 +474,7 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(
         ivf.shutil, "disk_usage", lambda path: SimpleNamespace(free=1000)
     )  # lists are written by a map
-    with pytest.raises(StorageError, match="the disk has 1,000"):
+    with raises(StorageError, "1,000"):
         ivf.build_ivf("ivf-flat", clustered(5000, 64), tmp_path / "index.faiss")
     assert not list(tmp_path.iterdir())
 
@@ -525,7 +526,7 @@ def test_a_gpu_proposes_where_there_is_one(data, monkeypatch):
 
 @pytest.mark.parametrize("queries", [1, 100])
 def test_dimensions_that_differ_are_refused_before_memory_is_read(queries):
-    with pytest.raises(ValueError, match="queries of 8 dimensions, vectors of 16"):
+    with pytest.raises(ValueError, match=r"8.*16"):
         exact.exact_top(
             np.ones((queries, 8), np.float32), np.ones((50, 16), np.float32), 3, largest_norm=4
         )

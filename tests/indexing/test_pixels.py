@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -118,7 +119,7 @@ def test_floating_grey_is_stretched_and_nan_is_refused():
     image = rgb(saved(Image.fromarray(np.array([[-1.0, 0.0, 1.0]], np.float32)), "TIFF"))
     assert [image.getpixel((x, 0))[0] for x in range(3)] == [0, 128, 255]
     assert pixel(saved(Image.fromarray(np.full((2, 2), 7.0, np.float32)), "TIFF")) == (0, 0, 0)
-    with pytest.raises(DataError, match="not all numbers"):
+    with raises(DataError, item="image"):
         rgb(saved(Image.fromarray(np.array([[np.nan, 1.0]], np.float32)), "TIFF"))
 
 
@@ -154,30 +155,27 @@ def bomb(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("size", [(10_001, 10_000), (60_000, 60_000), (2**31 - 1, 2**31 - 1)])
 def test_bombs_are_refused_before_they_are_decoded(size):
-    with pytest.raises(DataError, match=f"{MAX_PIXELS:,}") as caught:
+    with raises(DataError, f"{MAX_PIXELS:,}", item="huge.png"):
         rgb(bomb(*size), "huge.png")
-    assert caught.value.item == "huge.png"
-    assert "scale it down" in caught.value.cure
 
 
 def test_just_below_the_limit_is_judged_by_its_content_and_without_a_warning():
-    with pytest.raises(DataError, match="cannot be read"):  # its data are missing
+    with raises(DataError, item="image"):  # its data are missing
         rgb(bomb(10_000, 10_000))
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "GIF", "WEBP"])
 def test_truncated_files_are_refused(format):
     data = saved(Image.effect_noise((64, 64), 90).convert("RGB"), format)
-    with pytest.raises(DataError, match="cannot be read") as caught:
+    with raises(DataError, item="cut"):
         rgb(data[: len(data) * 2 // 3], "cut")
-    assert caught.value.item == "cut"
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"hello", b"<svg xmlns='http://www.w3.org/2000/svg'/>", bytes(range(64))]
 )
 def test_other_bytes_are_named_as_no_image(data):
-    with pytest.raises(DataError, match=r"empty|not an image"):
+    with raises(DataError, item="x"):
         rgb(data, "x")
 
 

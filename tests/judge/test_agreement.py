@@ -123,7 +123,7 @@ def test_an_interval_has_a_width_or_there_is_none(tmp_path, capsys):
     out = capsys.readouterr().out
     assert re.search(r"raw +1\.000 +0\.439 +1\.000 +3", out)
     assert re.search(r"cohen +1\.000 +\W +\W +3", out)
-    assert "Wilson's interval of raw, none of the others" in out
+    assert "Wilson" in out
     sheet.write_text(sheet.read_text() + "4,x,a\n4,y,b\n")
     assert main(["agree", str(sheet)]) == 0
     assert "Wilson" not in capsys.readouterr().out
@@ -159,7 +159,7 @@ def test_no_label_is_no_agreement(tmp_path, capsys):
     for name, text in (("a.csv", "item,label,annotator\na,,x\n"), ("b.jsonl", ""), ("c.csv", "")):
         (tmp_path / name).write_text(text)
         assert main(["agree", str(tmp_path / name)]) == 2
-        assert "has no labels yet" in capsys.readouterr().err
+        assert str(tmp_path / name) in capsys.readouterr().err
 
 
 def test_a_label_that_does_not_tell_wrong_from_declined_agrees_with_both(tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -143,13 +144,10 @@ def test_a_verdict_without_a_label_is_refused_by_name():
     truth = rng.choice(3, 300, p=[0.9, 0.02, 0.08])
     verdict = judged(rng, truth, [[0.6, 0, 0, 0.4], [0, 0.5, 0, 0.5], [0.2, 0, 0.2, 0.6]])
     sheet = np.where(verdict == UNJUDGED, -1, OURS[truth])
-    with pytest.raises(
-        DataError,
-        match=r"no label on 1\d\d unjudged answers, 4\d % of the cell.*demur annotate RUN",
-    ):
+    with raises(DataError, "unjudged", cure="demur annotate RUN"):
         corrected(verdict, sheet)
     twice = np.where(verdict == INCORRECT, -1, sheet)
-    with pytest.raises(DataError, match=r"incorrect and 1\d\d unjudged answers"):
+    with raises(DataError, "incorrect", "unjudged"):
         corrected(verdict, twice)
     page = np.where((verdict != UNJUDGED) | (rng.random(300) < 0.3), OURS[truth], -1)
     found = corrected(verdict, page).rates["accuracy"]

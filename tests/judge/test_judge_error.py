@@ -61,3 +61,11 @@ def test_nothing_is_known_of_a_judge_that_nobody_measured():
         shift_of(np.array([list(Method).index(Method.MODEL)]), np.array([CORRECT]), np.ones(1))
         is None
     )
+
+
+@pytest.mark.parametrize("counted", [0.0, 0.001, 0.02])
+def test_a_system_that_never_errs_is_not_shown_an_interval_without_it(counted):
+    """Fewer were counted than the judge counts falsely elsewhere: here it may as well have counted none falsely."""
+    undone = judge_error.without_errors(counted, judge_error.shares("equivalence"))
+    assert np.quantile(undone, 0.025) == 0
+    assert np.quantile(undone, 0.975) >= counted

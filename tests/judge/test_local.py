@@ -16,6 +16,7 @@ from demur.judge.local import ECHO, LocalJudge
 
 JUDGE = LocalJudge()
 LENGTH = AnswerSpec(accepted=(("1,280 m",),))
+COUNT = AnswerSpec(accepted=(("66",),))
 NAME = AnswerSpec(accepted=(("Neuschwanstein",),))
 OPTIONS = AnswerSpec(kind="choice", accepted=(("b",),), choices=(("a", "Rhine"), ("b", "Danube")))
 RANGE = AnswerSpec(kind="number", number=(3.0, 4.0))
@@ -74,6 +75,7 @@ def test_no_usable_answer_is_failed_never_a_deflection(response: dict[str, str],
         ("I cannot tell from the context.", NAME, "deflected", Method.DECLINED),
         ("No puedo saberlo con estos datos.", NAME, "deflected", Method.DECLINED),
         ("It is 3.5.", RANGE, "correct", Method.NUMBER),
+        ("66. Let me know if you need more details!", COUNT, "correct", Method.NUMBER),
     ],
 )
 def test_the_step_that_decides(

@@ -614,7 +614,7 @@ def test_a_judge_that_nobody_answers_for_is_told_at_once_and_kept_verdicts_are_g
     began = time.monotonic()
     assert main(["judge", "file", *words]) == 1
     assert main(["judge", "attack", *words[1:]]) == 1
-    assert capsys.readouterr().err.count("no server answers there") == 2
+    assert capsys.readouterr().err.count(address.split("/")[2]) == 2
     assert time.monotonic() - began < 60
 
 

@@ -14,7 +14,7 @@ NONE, UNKNOWN = AnswerSpec(kind="none"), AnswerSpec(kind="unknown")
 def test_an_answer_and_a_kind_that_denies_it_do_not_go_together():
     assert "made up" in target(NONE)
     for wrong in ({"kind": "none", "accepted": (("a",),)}, {"kind": "string"}):
-        with pytest.raises(ValueError, match=r"its kind is|no answer is given"):
+        with pytest.raises(ValueError, match=r"kind|answer"):
             AnswerSpec(**wrong)
 
 

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from errors import raises
 from strategies import Images, evidence, sample
 
 import demur
@@ -117,7 +118,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     )  # of another judge
     assert main(["report", str(run), "--verdicts", "kind", "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
-    assert f"{N // 8} of {N} answers are failed or unjudged" in page  # local judged all
+    assert f"{N // 8} of {N} answers" in page  # local judged all
     assert demur.report(run, tmp_path / "p.html", verdicts="kind").read_text() == page
     capsys.readouterr()
     assert main(["judge", "compare", str(run), "--json"]) == 0
@@ -162,7 +163,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     assert main(["agree", str(run)]) == 0
     capsys.readouterr()
     assert main(["judge", "correct", str(run), "--labels", str(some)]) == 0
-    assert "too few labels (40 needed)" in capsys.readouterr().out
+    assert "(40 needed)" in capsys.readouterr().out
     other = Path(shutil.copytree(run, run.parent / "other"))  # another system: the same ids of asks
     labelled(other, how=lambda n, row: Outcome.INCORRECT)
     both = [str(run), str(other)]
@@ -191,7 +192,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     labelled(run)
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0].replace('"answer": "', '"answer": "x'), *lines[1:]]) + "\n")
-    with pytest.raises(Stale, match="answers changed since"):
+    with raises(Stale, "1 answers", item="rag"):
         demur.open_run(run).rates(labels=True)
     file.write_text(
         "\n".join(line.replace("}", f', "rubric": "{n % 2}"}}') for n, line in enumerate(lines))
@@ -261,7 +262,9 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     one = known[0].id
     put_labels(tmp_path / "task", "bob", {one: ("deflected", "")})
     assert main(["judge", "correct", str(run), "--labels", str(tmp_path / "task")]) == 2
-    assert "1 disagreements are not settled" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "1 disagreements" in error
+    assert "--adjudicate" in error
     put_labels(tmp_path / "task", "eve", {one: ("deflected", "")})  # two of three
     assert main(["annotate", "take", str(tmp_path / "task")]) == 0
 
@@ -298,7 +301,10 @@ def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, 
     capsys.readouterr()
     for command in (of_run, of_task):
         assert main([*command, "--verdicts", "again"]) == 2
-        assert f"the judge's code was '{LocalJudge.version}', now '99'" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert f"'{LocalJudge.version}'" in error
+        assert "'99'" in error
+        assert "demur annotate RUN" in error
     origin.write_text(
         json.dumps({k: v for k, v in json.loads(origin.read_text()).items() if k != "judge_code"})
     )
@@ -307,7 +313,7 @@ def test_labels_are_stale_when_the_judges_code_changes(asked, tmp_path, capsys, 
     (run / "manifest.json").write_text(json.dumps(manifest | {"judge_code": "99"}))
     for command in (of_run, of_task):
         assert main(command) == 2
-        assert "the judge's code was" in capsys.readouterr().err
+        assert "demur annotate RUN" in capsys.readouterr().err
     lines[0]["judge_code"] = "99"  # one label of today makes the others no newer
     (run / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(of_run) == 2
@@ -375,7 +381,9 @@ def test_judge_run_prints_the_mean_credit_of_ratings(asked, tmp_path, capsys):
             judge,
         ]
         assert main([*given, "--name", "lave", "--ledger", str(tmp_path / "calls.sqlite")]) == 0
-    assert f"mean credit 0.500 of n = {N}, 0 not rated" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "0.500" in error
+    assert f"n = {N}, 0 " in error
     page = tmp_path / "r.html"
     assert (
         main(

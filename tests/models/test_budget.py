@@ -12,6 +12,7 @@ import textwrap
 import time
 
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 from waiting import ENDS_S, until
@@ -37,7 +38,7 @@ def test_the_next_command_begins_with_what_the_earlier_ones_spent(tmp_path):
     spending([(0.5, 0.3), (0.5, 0.3)], Budget(1.0, log))
     again = Budget(1.0, log)
     assert again.spent == pytest.approx(0.6)
-    with pytest.raises(BudgetReached, match=r"stopped at \$0\.6000 of \$1\.0000"):
+    with raises(BudgetReached, "$0.6000", "$1.0000"):
         spending([(0.5, 0.3)], again)
     assert Budget(1.0, log).spent == pytest.approx(0.6)  # what was not sent was not spent
     spending([(0.5, 0.3)], Budget(2.0, log))
@@ -205,9 +206,7 @@ async def test_a_server_that_charges_more_than_was_asked_for_passes_the_budget_b
 
     workers = [asyncio.create_task(worker()) for _ in range(flights)]
     for worker_ in workers:
-        with pytest.raises(
-            BudgetReached, match=r"6\.0 times what the requests allow: the server counts more"
-        ):
+        with raises(BudgetReached, "6.0 times"):
             await worker_
     assert in_flight == 0
     assert budget.spent == pytest.approx(sent * cost)
@@ -219,7 +218,7 @@ async def test_what_is_in_flight_before_the_first_reply_is_all_that_can_pass_a_b
     reserved = [await budget.reserve(0.05) for _ in range(8)]
     for one in reserved:
         budget.settle(one, 0.2, 0.05)
-    with pytest.raises(BudgetReached, match=r"stopped at \$1\.6000 of \$0\.5000: .* 4\.0 times"):
+    with raises(BudgetReached, "$1.6000", "$0.5000", "4.0 times"):
         await budget.reserve(0.05)
 
 
@@ -243,7 +242,7 @@ async def test_a_budget_is_never_passed_and_the_run_goes_on_with_more(ask, tmp_p
     async with FakeEndpoint(faults, stall_s=0.01) as server:
         budget = Budget(1.0)
         got = []
-        with pytest.raises(BudgetReached, match=r"of \$1\.0000.*larger budget"):
+        with raises(BudgetReached, "$1.0000", cure="budget"):
             await spend(server.model(), requests, got, budget=budget, **options)
         assert 0 < len(got) < 300
         assert not any(a.error for a in got)
@@ -260,6 +259,6 @@ async def test_a_budget_is_never_passed_and_the_run_goes_on_with_more(ask, tmp_p
 
 async def test_a_budget_without_a_price_is_refused():
     async with FakeEndpoint() as server:
-        with pytest.raises(UsageError, match="no price is known for 'fake'"):
+        with raises(UsageError, "'fake'"):
             async with open_model(server.model(), budget=Budget(1.0)):
                 pass

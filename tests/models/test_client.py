@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from errors import raises
 from waiting import until
 
 from demur.core.errors import (
@@ -160,7 +161,7 @@ async def test_a_disk_that_fills_up_stops_the_run_and_loses_no_reply(
     )  # if it takes no file, the ledger's folder does
     got: list[Response] = []
     async with FakeEndpoint(reply=lambda _: "x" * 3000) as server:
-        with pytest.raises(StorageError, match="demur calls recover"):
+        with raises(StorageError, cure="demur calls recover"):
             await on_a_small_disk(
                 server.model(), tmp_path / "l", [ask(f"{n}") for n in range(500)], got
             )

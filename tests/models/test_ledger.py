@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from errors import raises
 
 from demur.core.errors import StorageError
 from demur.models.budget import Budget
@@ -201,13 +202,13 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
     ledger = Ledger(path)
     ledger.put(entry(1, raw="x" * 1000))
     ledger._db.execute("PRAGMA max_page_count=8")  # SQLite's own "database or disk is full"
-    with pytest.raises(StorageError, match=r"full.*free some disk space"):
+    with raises(StorageError, item=path):
         put_all(ledger, range(2, 100))
     kept, waiting = (
         ledger._db.execute("SELECT count(*) FROM reply").fetchone()[0],
         len(ledger.unsaved),
     )
-    with pytest.raises(StorageError, match="paid replies could not be written") as caught:
+    with raises(StorageError, item=path) as caught:
         ledger.close()
     spill = next(tmp_path.glob("demur-unsaved-*.jsonl"))
     assert str(spill) in caught.value.cure
@@ -290,14 +291,14 @@ def test_a_corrupt_ledger_is_told_and_recovered(tmp_path, damage):
         data[place : place + 8] = b'"n": 78,'
         path.write_bytes(data)
     if damage == "header":
-        with pytest.raises(StorageError, match=r"not a database.*demur calls recover"):
+        with raises(StorageError, item=path, cure="demur calls recover"):
             Ledger(path)
         with pytest.raises(StorageError, match="too damaged"):
             recover(path, new)
         return
     if damage == "pages":
         with (
-            pytest.raises(StorageError, match=r"malformed.*demur calls recover"),
+            raises(StorageError, item=path, cure="demur calls recover"),
             Ledger(path) as ledger,
         ):
             [ledger.get(entry(n).key) for n in range(400)]
@@ -330,7 +331,7 @@ def test_foreign_and_newer_files_are_refused(tmp_path):
             Ledger(newer, **options)
         assert caught.value.item == str(newer)
         assert "demur calls recover" in caught.value.cure
-    with pytest.raises(StorageError, match="no such ledger"):
+    with raises(StorageError, item=tmp_path / "missing"):
         Ledger(tmp_path / "missing", read_only=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from errors import raises
 from waiting import ENDS_S
 
 from demur.core.errors import (
@@ -103,9 +104,7 @@ async def test_a_function_is_a_model_like_any_other(ask, functions, tmp_path):
         for item, kind in (("late", TransientError), ("bad", ItemError), ("bug", PermanentError)):
             with pytest.raises(kind, match=item):
                 await model.complete(ask(item, model=model.id, draw=1))
-        with pytest.raises(
-            TransientError, match="raised TimeoutError: the database"
-        ):  # no limit of demur's passed
+        with raises(TransientError, "TimeoutError"):  # no limit of demur's passed
             await model.complete(ask("its own", model=model.id))
     async with open_model(f"{functions}:ends") as model:  # its caller once waited for ever
         with pytest.raises(PermanentError, match="StopIteration"):

@@ -304,5 +304,5 @@ def test_a_run_tells_its_retries_and_its_cost_where_there_is_no_terminal(
     assert "/6, " in lines[0]
     assert "s left" in lines[1]
     assert "6/6, " in lines[-1]
-    assert "8 sent, 0 cached, 2 retries, 0 failed, at most $" in lines[-1]
-    assert lines[-1].endswith("(cost of 2 not reported)")  # nobody knows what a 500 costs
+    assert "8 sent, 0 cached, 2 retries, 0 failed, " in lines[-1]
+    assert "(cost of 2 " in lines[-1]  # nobody knows what a 500 costs

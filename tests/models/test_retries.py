@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from errors import raises
 from waiting import ENDS_S
 
 from demur.core.errors import (
@@ -58,7 +59,7 @@ async def test_a_drip_slower_than_the_time_out_is_given_up(ask):
             server.model(), timeout_s=0.004, tries=3, backoff_s=0.001
         ) as model,  # the third has four times that
     ):
-        with pytest.raises(TransientError, match=r"no reply after 3 attempts"):
+        with raises(TransientError, "3 attempts"):
             await model.complete(ask("q"))
         assert (
             model.counts.faults["timeout"] >= 1
@@ -101,9 +102,7 @@ async def test_tries_run_out_with_what_was_seen(ask):
         FakeEndpoint("500,reset,truncated,empty") as server,
         open_model(server.model(), **QUICK | {"tries": 4}) as model,
     ):
-        with pytest.raises(
-            Fault, match=r"7: no reply after 4 attempts \(1x 500, 1x broken, 1x empty, 1x reset\)"
-        ):
+        with raises(Fault, "4 attempts (1x 500, 1x broken, 1x empty, 1x reset)", item="7"):
             await model.complete(ask("q", item="7"))
         assert model.counts.failed == 1
 
@@ -125,12 +124,10 @@ async def test_retry_after_beyond_the_deadline_ends_at_once(ask):
         FakeEndpoint("429-after*9", retry_after_s=3600) as server,
         open_model(server.model(), deadline_s=ENDS_S, **QUICK) as model,
     ):
-        with pytest.raises(TransientError, match="asks to wait 3600 s, longer than the deadline"):
+        with raises(TransientError, "3600 s", f"{ENDS_S:g} s"):
             await model.complete(ask("q"))
         assert server.requests == 1
-        with pytest.raises(
-            TransientError, match=r"asks to wait 3\d\d\d s, longer than the deadline"
-        ):
+        with raises(TransientError, f"{ENDS_S:g} s"):
             await asyncio.wait_for(model.complete(ask("next")), ENDS_S)
         assert server.requests == 1
 
@@ -156,7 +153,7 @@ async def test_the_deadline_bounds_all_attempts(ask):
         FakeEndpoint("429*9999") as server,
         open_model(server.model(), deadline_s=0.3, tries=2, backoff_s=0.02, timeout_s=60) as model,
     ):
-        with pytest.raises(TransientError, match=r"no reply after \d+ attempts"):
+        with raises(TransientError, "attempts"):
             await asyncio.wait_for(model.complete(ask("q")), ENDS_S)
         assert model.counts.failed == 1
         assert model.counts.replies == 0

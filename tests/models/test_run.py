@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+from errors import raises
 
 from demur.core.errors import ItemError, PermanentError
 from demur.core.records import Response
@@ -128,7 +129,7 @@ async def test_a_hopeless_run_ends_instead_of_failing_item_by_item(ask):
     async with FakeEndpoint("500*99999", most_faults=9) as server:
         async with open_model(server.model(), tries=1) as model:
             got = []
-            with pytest.raises(PermanentError, match="the last 100 calls all failed"):
+            with raises(PermanentError, "100 calls"):
                 await gather_into(got, model, [ask(f"{n}") for n in range(5000)])
         assert 100 <= len(got) < 120
         assert all(a.error for a in got)

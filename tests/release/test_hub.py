@@ -15,12 +15,13 @@ from pathlib import Path
 import curation_world as world
 import fake_hub
 import pytest
+from errors import raises
 
 from demur.api import open_release
 from demur.cli import main
 from demur.core.errors import DemurError, ReleaseError, StorageError, UsageError
 from demur.core.store import digest, file_digest, read_json, write_json
-from demur.curation.build import curate
+from demur.curation.build.curate import curate
 from demur.release import FunnelStep, Release, freeze, verify
 from demur.release.push import hub_state, open_hub, push, send
 
@@ -149,7 +150,7 @@ def test_versions_stand_side_by_side_and_are_frozen(hub, release, folder, tmp_pa
     new = fake_hub.File((newer.folder / "manifest.json").read_bytes(), False)
     hub.repos[REPO].commit("newer", {**extra, "manifest.json": new})
     between = next_version(folder, tmp_path / "between", "1.0.9")
-    with pytest.raises(UsageError, match=r"holds 1\.1\.0, which is newer"):
+    with raises(UsageError, "1.1.0", "1.0.9", item=f"hf:{REPO}"):
         push(between, f"hf:{REPO}")
     hub.repos[REPO].commit("back", extra)
     sent = push(newer, f"hf:{REPO}")
@@ -166,14 +167,14 @@ def test_versions_stand_side_by_side_and_are_frozen(hub, release, folder, tmp_pa
     manifest = read_json(other / "manifest.json")
     manifest["files"]["drops.jsonl"] = file_digest(other / "drops.jsonl")
     write_json(other / "manifest.json", manifest | {"sha256": digest(manifest["files"])})
-    with pytest.raises(ReleaseError, match="is not sound"):
+    with raises(ReleaseError, "drops.jsonl", item=other.name, cure="demur release verify"):
         push(Release.open(other), f"hf:{REPO}")
     monkeypatch.setattr(
         "demur.release.push.verify", lambda release: []
     )  # a sound one would be told likewise
-    with pytest.raises(UsageError, match=r"holds another towns 1\.0\.0.*a version is frozen"):
+    with raises(UsageError, "towns 1.0.0", release.sha256[:16], item=f"hf:{REPO}"):
         push(Release.open(other), f"hf:{REPO}")
-    with pytest.raises(UsageError, match="a version is frozen"):
+    with raises(UsageError, "towns 1.0.0", item=f"hf:{REPO}"):
         push(Release.open(other), f"hf:{REPO}", dry_run=True)
 
 
@@ -186,7 +187,7 @@ def test_a_version_on_main_without_its_tag_is_frozen_too(
     shutil.copytree(folder, tmp_path / "other")
     write_json(tmp_path / "other" / "manifest.json", manifest | {"sha256": "0" * 64})
     monkeypatch.setattr("demur.release.push.verify", lambda release: [])
-    with pytest.raises(UsageError, match=r"holds another towns 1\.0\.0"):
+    with raises(UsageError, "towns 1.0.0", item=f"hf:{REPO}"):
         push(Release.open(tmp_path / "other"), f"hf:{REPO}")
     assert push(release, f"hf:{REPO}").files == {}
     assert set(hub.repos[REPO].tags) == {"v1.0.0"}
@@ -197,16 +198,16 @@ def test_what_is_not_ours_is_left_alone(hub, release):
     hub.repos[REPO].commit(
         "theirs", {"README.md": fake_hub.File(b"x", False), "train.csv": fake_hub.File(b"a", False)}
     )
-    with pytest.raises(UsageError, match=r"holds files of no release \(train.csv\)"):
+    with raises(UsageError, "(train.csv)", item=f"hf:{REPO}"):
         push(release, f"hf:{REPO}")
     manifest = {**release.manifest, "name": "villages"}
     hub.repos[REPO].commit(
         "another", {"manifest.json": fake_hub.File(json.dumps(manifest).encode(), False)}
     )
-    with pytest.raises(UsageError, match=r"holds villages 1\.0\.0"):
+    with raises(UsageError, "villages 1.0.0", item=f"hf:{REPO}"):
         push(release, f"hf:{REPO}")
     hub.repos[REPO].commit("half", {"manifest.json": fake_hub.File(b"{", False)})
-    with pytest.raises(UsageError, match="files of no release"):
+    with raises(UsageError, "(manifest.json)", item=f"hf:{REPO}"):
         push(release, f"hf:{REPO}")
     assert not hub.uploads()
 
@@ -215,28 +216,23 @@ def test_what_is_not_ours_is_left_alone(hub, release):
     "name", ["nobody", "a/b/c", "a/b--c", "../x", "a/b.git", "a/" + "x" * 100, "a b/c", "/x", "x/"]
 )
 def test_a_name_that_the_hub_does_not_know_is_refused_at_once(hub, release, name):
-    with pytest.raises(UsageError, match="OWNER/NAME"):
+    with raises(UsageError, f"hf:{name}"[:50], cure="hf:OWNER/NAME"):
         push(release, f"hf:{name}")
     assert not hub.seen
 
 
 def test_no_token_a_wrong_one_and_one_of_somebody_else(hub, release, monkeypatch):
-    for token, told in (
-        ("", r"needs a token, and there is none \(401"),
-        ("hf_wrongwrong", r"not accept the token \(401"),
-    ):
+    for token in ("", "hf_wrongwrong"):
         monkeypatch.setenv("HF_TOKEN", token)
         monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/nowhere")
-        with pytest.raises(StorageError, match=told + ".*may write to ann into HF_TOKEN"):
+        with raises(StorageError, "(401", item=f"hf:{REPO}", cure="HF_TOKEN"):
             push(release, f"hf:{REPO}")
     monkeypatch.setenv("HF_TOKEN", TOKEN)
-    with pytest.raises(
-        StorageError, match=r"not accept the token \(403.*may write to bob into HF_TOKEN"
-    ):
+    with raises(StorageError, "(403", item="hf:bob/towns", cure="HF_TOKEN"):
         push(release, "hf:bob/towns")
     hub.repos["bob/towns"] = fake_hub.Repo("bob/towns")
     hub.repos["bob/towns"].commit("initial commit", {})
-    with pytest.raises(StorageError, match=r"\(403.*may write to bob into HF_TOKEN"):
+    with raises(StorageError, "(403", item="hf:bob/towns", cure="HF_TOKEN"):
         push(release, "hf:bob/towns")
 
 
@@ -245,8 +241,8 @@ def test_a_repository_that_is_there_is_used_even_when_it_came_a_moment_ago(hub, 
     hub.repos[REPO].commit("initial commit", {".gitattributes": fake_hub.File(b"", False)})
     hub.plant("GET", "/refs$", 404, times=1)
     hub.faults[0][2] = 404
-    with pytest.raises(
-        StorageError, match="no such repository"
+    with raises(
+        StorageError, "404", item=f"hf:{REPO}"
     ):  # a bare 404 is no statement about the repository
         push(release, f"hf:{REPO}")
     push(release, f"hf:{REPO}")
@@ -260,7 +256,7 @@ def test_a_private_repository(hub, release, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "")
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/nowhere")
     assert "needs a token" in push(release, f"hf:{REPO}", dry_run=True).note
-    with pytest.raises(UsageError, match="--private is for the hub"):
+    with raises(UsageError, "--private", item=tmp_path / "x", cure="hf:OWNER/NAME"):
         push(release, str(tmp_path / "x"), private=True)
 
 
@@ -286,9 +282,8 @@ BREAKS = [
 @pytest.mark.parametrize(("method", "path", "what"), BREAKS)
 def test_wherever_it_breaks_the_next_push_completes_it(hub, release, tmp_path, method, path, what):
     hub.plant(method, path, what)
-    with pytest.raises(StorageError, match=r"503|connection to the hub failed") as raised:
+    with raises(StorageError, item=f"hf:{REPO}"):
         push(release, f"hf:{REPO}")
-    assert "run the same command again" in str(raised.value)
     repo = hub.repos.get(REPO)
     assert not (repo and repo.tags)
     assert not repo or len(repo.commits) == (2 if path == "/tag/" else 1)  # all of it or nothing
@@ -328,7 +323,7 @@ def test_a_reply_that_is_lost_after_the_work_was_done(hub, release):
 def test_somebody_elses_push_at_the_same_time(hub, release):
     for path in ("/commit/", "/tag/"):
         hub.plant("POST", path, 412 if path == "/commit/" else 409, times=1)
-        with pytest.raises(UsageError, match="at the same time"):
+        with raises(UsageError, "(4", item=f"hf:{REPO}"):
             push(release, f"hf:{REPO}")
     assert not push(release, f"hf:{REPO}").files
 
@@ -340,7 +335,7 @@ def test_a_commit_between_looking_and_sending_is_not_overwritten(hub, release):
     hub.repos[REPO].commit("emptied", {})
     held = hub_state(api, release, REPO)
     hub.repos[REPO].commit("theirs", {"README.md": fake_hub.File(b"theirs", False)})
-    with pytest.raises(UsageError, match=r"at the same time \(412"):
+    with raises(UsageError, "(412", item=f"hf:{REPO}"):
         send(api, release, REPO, held, private=False)
     assert not hub.repos[REPO].tags
 
@@ -355,7 +350,7 @@ def test_the_token_is_never_told(hub, release, caplog, capfd, monkeypatch, secre
         with pytest.raises(DemurError) as raised:
             push(release, f"hf:{REPO}")
         told = "".join(traceback.format_exception(raised.value))
-        assert "not allowed: Bearer ***" in told or path.startswith("/lfs/") or method == "PUT"
+        assert "Bearer ***" in told or path.startswith("/lfs/") or method == "PUT"
         assert secret not in told
     assert secret not in caplog.text
     assert secret not in "".join(capfd.readouterr())
@@ -364,16 +359,14 @@ def test_the_token_is_never_told(hub, release, caplog, capfd, monkeypatch, secre
 
 def test_what_the_hub_says_of_a_card_it_does_not_take(hub, release):
     hub.plant("POST", "/api/validate-yaml", 400)
-    with pytest.raises(
-        StorageError, match=r"did not take it \(400: Invalid metadata in README\.md"
-    ):
+    with raises(StorageError, "(400", "README.md", item=f"hf:{REPO}"):
         push(release, f"hf:{REPO}")
     assert not hub.uploads()
 
 
 def test_a_hub_that_is_not_there(hub, release, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(StorageError, match="connection to the hub failed"):
+    with raises(StorageError, "Connection refused", item=f"hf:{REPO}"):
         push(release, f"hf:{REPO}")
     planned = push(release, f"hf:{REPO}", dry_run=True)
     assert (len(planned.files), planned.revision) == (10, "v1.0.0")
@@ -470,13 +463,12 @@ def test_a_release_is_opened_from_the_hub_by_name_and_version(hub, release, tmp_
     push(release, f"hf:{REPO}")
     assert open_release(f"hf:{REPO}@v1.0.0").sha256 == release.sha256
     assert main(["release", "verify", f"hf:{REPO}@v1.0.0"]) == 0
-    with pytest.raises(StorageError, match="no such dataset or version"):
+    with raises(StorageError, "404", "v9.9.9", item=f"hf:{REPO}"):
         open_release(f"hf:{REPO}@v9.9.9")
     for name in ("towns", "../towns", "a/b/c", "ann/../x"):
         with pytest.raises(UsageError, match="OWNER/NAME"):
             open_release(f"hf:{name}")
     hub.faults.append(["GET", ".*", "echo", 99])  # a hub that repeats the token it was sent
-    with pytest.raises(StorageError) as told:
+    with raises(StorageError, "403", item=f"hf:{REPO}", cure="HF_TOKEN") as told:
         open_release(f"hf:{REPO}")
-    assert "may read ann" in str(told.value)
     assert TOKEN not in "".join(traceback.format_exception(told.value))

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from curation_world import seal, wrong
+from errors import raises
 
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.records import Evidence, Role
 from demur.core.store import read_json, write_json
-from demur.curation.build import curate
+from demur.curation.build.curate import curate
 from demur.release import FunnelStep, Release, count_all, documents_of, freeze
 from demur.release.card import render_card, render_citation
 from demur.release.croissant import croissant_metadata
@@ -237,7 +238,7 @@ def test_an_image_that_is_not_its_hash_and_a_missing_document_are_found(copy):
 
 
 def test_what_is_no_release_is_refused(tmp_path, copy):
-    with pytest.raises(ReleaseError, match="no such folder"):
+    with raises(ReleaseError, item=tmp_path / "nowhere"):
         Release.open(tmp_path / "nowhere")
     (copy / "manifest.json").unlink()
     with pytest.raises(ReleaseError, match="manifest"):
@@ -253,9 +254,9 @@ def test_a_version_is_frozen(release, tmp_path):
         )
         == ""
     )
-    with pytest.raises(UsageError, match=r"holds another towns 1\.0\.0"):
+    with raises(UsageError, "towns 1.0.0", item=tmp_path / "t"):
         push(Release.open(other), str(tmp_path / "t"))
-    with pytest.raises(UsageError, match="OWNER/NAME"):
+    with raises(UsageError, cure="hf:OWNER/NAME"):
         push(Release.open(release), "hf:nobody")
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from errors import raises
 
 from demur.cli import main
 from demur.core.errors import BadInput, UsageError
@@ -74,7 +75,7 @@ def test_the_sheet_is_blind(data: ReportData, tmp_path: Path) -> None:
     assert shown
     assert all((tmp_path / name).stat().st_size for name in shown)
     assert len(key.read_text().splitlines()) == len(items)
-    with pytest.raises(UsageError, match="may hold labels"):
+    with raises(UsageError, item=tmp_path / "sheet.csv", cure="--out"):
         write_sheet(data, items, tmp_path / "sheet.csv")
 
 
@@ -179,7 +180,7 @@ def test_every_mistake_in_a_sheet_is_told_and_nothing_is_written(
     sheet.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(BadInput) as told:
         take_labels(sheet)
-    for part in ("'right'", "foreign is not in the key", "occurs twice", "answer changed"):
+    for part in ("'right'", "foreign", "twice", "changed"):
         assert part in str(told.value)
     assert not any((run / "labels.jsonl").exists() for run in runs)
     rows[0]["label"], rows[1]["item"], rows[2]["item"], rows[4]["label"] = "", "", "", ""

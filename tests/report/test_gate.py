@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -290,7 +291,7 @@ def test_a_run_of_which_the_judge_grades_less_than_of_its_baseline_is_not_let_th
     gate = gate_of_runs(less(sampled(3), 0, mine), (), less(sampled(3, name="main"), 30, theirs))
     (check,) = gate.checks
     assert check.state == state
-    assert f"Left out: {mine + theirs} pairs not graded in one or both" in check.why
+    assert f"{mine + theirs} pairs" in check.why
 
 
 # --- what would decide ----------------------------------------------------------------------------
@@ -345,10 +346,10 @@ def test_few_questions_ask_for_questions_and_a_judge_that_errs_for_labels(two_ki
     """Of 4,000 answers three of four are called right: about .75 to .80 are, and no number of answers says which."""
     few, many = check_of(judged(3, 10), 0.5), check_of(judged(1000, 4000), 0.775)
     assert (few.state, many.state) == ("undecided", "undecided")
-    assert "questions would decide" in few.why
-    assert f"label {LEAST} answers of oracle" in many.why
+    assert re.search(r"about \d+ questions", few.why)
+    assert f"label {LEAST} answers" in many.why
     assert "another judge" in many.why
-    assert "questions would decide" not in many.why
+    assert not re.search(r"\d questions", many.why)
     assert check_of(judged(1000, 4000), 0.6).state == "pass"
     assert check_of(judged(1000, 4000), 0.85).state == "fail"
 
@@ -363,12 +364,13 @@ def test_forty_labels_decide_and_fewer_say_how_many_are_missing(two_kinds):
     assert "400 labels" in labelled.why
     some = check_of(judged(1000, 4000, drawn[:300]), 0.775)
     assert some.state == "undecided"
-    assert f"label {LEAST - 30} more answers of oracle" in some.why
+    assert f"label {LEAST - 30} more" in some.why
 
 
 def test_a_judge_whose_error_nobody_knows_is_named():
-    assert "error is unknown" in check_of(judged(0, 200, method=Method.MODEL), 0.5).why
-    assert "error is unknown" not in check_of(judged(0, 200), 0.5).why
+    unknown = check_of(judged(0, 200, method=Method.MODEL), 0.5).why
+    assert "unknown" in unknown
+    assert "unknown" not in check_of(judged(0, 200), 0.5).why
 
 
 def test_a_run_does_not_pass_by_failing_on_what_is_hard():

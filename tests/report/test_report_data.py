@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from errors import raises
 
 from demur.core.errors import BadInput, DataError, UsageError
 from demur.evaluation.run_folder import Timing, timings_path
@@ -74,7 +75,7 @@ def test_runs_of_one_name_are_told_apart(demo: Demo, tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_parquet(run: Path) -> None:
     (run / "rows.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(DataError, match="not a Parquet file"):
+    with raises(DataError, item=run / "rows.parquet"):
         load([run])
 
 
@@ -83,7 +84,7 @@ def test_other_columns_are_named(run: Path) -> None:
     pq.write_table(
         table.drop_columns(["cluster"]).append_column("extra", table["ask"]), run / "rows.parquet"
     )
-    with pytest.raises(DataError, match="lacks cluster, has extra"):
+    with raises(DataError, "cluster", "extra", item="rows.parquet"):
         read_rows(run / "rows.parquet")
 
 
@@ -122,7 +123,7 @@ def test_a_run_on_another_release_is_refused(demo: Demo, run: Path) -> None:
 
 def test_a_manifest_that_is_no_object(run: Path) -> None:
     (run / "manifest.json").write_text(json.dumps([1]))
-    with pytest.raises(DataError, match="not a JSON object"):
+    with raises(DataError, item=run / "manifest.json"):
         load([run])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from demur.core.records import Measure, Outcome, Row, Scenario, Status
-from demur.curation.topics import compare_topics
+from demur.curation.build.topics import compare_topics
 from demur.reports import cells, compare, compare_tables, html, paper_figures, paper_tables
 from demur.reports.behaviour import behaviour_table, risk_panels, risk_table
 from demur.reports.data import ReportData, Run

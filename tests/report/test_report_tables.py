@@ -121,7 +121,7 @@ def test_each_rate_is_rounded_on_its_own() -> None:
 
 
 def test_a_row_of_the_wrong_length_is_refused() -> None:
-    with pytest.raises(ValueError, match="row 0 has 2 cells for 1 columns"):
+    with pytest.raises(ValueError, match=r"row 0.*2.*1"):
         Table("t", "c", (Column("a"),), ((1, 2),))
 
 

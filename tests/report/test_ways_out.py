@@ -12,13 +12,13 @@ import pytest
 
 from demur.cli import main
 from demur.core.errors import UsageError
-from demur.curation.sources import open_source
 from demur.reports.annotate import open_task
 from demur.reports.data import load, open_beside
 from demur.reports.rag import rag_tables
+from demur.sources import open_source
 
 SOURCE = '''
-from demur.curation.sources.native import NativeSource
+from demur.sources.native import NativeSource
 
 class Skies(NativeSource):
     """A source that nobody registered."""

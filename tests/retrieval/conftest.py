@@ -8,8 +8,8 @@ import pytest
 from curation_world import folder
 
 from demur.cli import main
-from demur.curation.recipe import parse_recipe
-from demur.curation.sample_pool import SampledPool, sample_sources
+from demur.curation.build.recipe import parse_recipe
+from demur.curation.build.sample_pool import SampledPool, sample_sources
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from errors import raises
 from small_pool import corpus
 from stub_encoder import StubEncoder
 
@@ -203,7 +204,7 @@ def test_vectors_of_another_encoder_are_not_gone_on_with(tmp_path):
 def test_a_folder_without_manifest_is_an_index_by_its_other_files_alone(tmp_path):
     (tmp_path / "index" / "documents").mkdir(parents=True)
     (tmp_path / "index" / "manifest.json").write_text("{of something else")
-    with pytest.raises(UsageError, match="not an index"):
+    with raises(UsageError, item=tmp_path / "index", cure="--out"):
         build_index(texts(2), StubEncoder(), tmp_path / "index")
     assert (tmp_path / "index" / "documents").exists()
 
@@ -256,6 +257,6 @@ def test_another_kind_of_the_same_index_makes_no_vector_again(tmp_path):
 @pytest.mark.parametrize("out", [".", "./", "absolute"])
 def test_the_current_folder_is_refused_before_anything_is_read(tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="current folder cannot become an index"):
+    with raises(UsageError, cure="--out"):
         build_index(iter(int, 1), StubEncoder(), tmp_path if out == "absolute" else Path(out))
     assert list(tmp_path.iterdir()) == []

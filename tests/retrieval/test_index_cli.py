@@ -318,11 +318,13 @@ def test_pages_by_source(kb, capsys):
     assert (
         main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "3,evqaa=1"]) == 2
     )
-    assert "no sample is of evqaa - their sources: kb" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "evqaa" in error
+    assert "kb" in error
     assert (
         main(["mine", ".", "--index", "index", *ENCODER, "--out", "m", "--pages", "5,kb=none"]) == 2
     )
-    assert "is not N or N,SOURCE=N" in capsys.readouterr().err
+    assert "N,SOURCE=N" in capsys.readouterr().err
 
 
 def test_an_unreadable_query_image_is_one_samples_matter(kb, capsys):
@@ -401,7 +403,7 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
         )
     )
     assert main(["index", "info", "index"]) == 1
-    assert f"its manifest is not valid: {lacks}: Field required" in capsys.readouterr().err
+    assert f"{lacks}: Field required" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -457,7 +459,7 @@ def test_an_output_that_is_a_file_is_refused(tmp_path, capsys):
     assert (
         main(["index", "build", str(tmp_path / "kb.jsonl"), "--out", str(tmp_path / "taken")]) != 0
     )
-    assert "this is a file, not a folder" in capsys.readouterr().err
+    assert str(tmp_path / "taken") in capsys.readouterr().err
     assert (tmp_path / "taken").read_text() == "mine"
 
 
@@ -544,7 +546,4 @@ def test_samples_of_a_source_are_read_by_its_options(kb, capsys):
     (beir / "corpus.jsonl").write_text(json.dumps(rows[0] | {"_id": "elsewhere"}) + "\n")
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\telsewhere\t1\n")
     assert main([words[0], f"{words[1]}?answers=replies", *words[2:]]) == 0
-    assert (
-        "gold of none of 1 questions can be found: text->text is taken by default"
-        in capsys.readouterr().err
-    )
+    assert "gold of none of 1" in capsys.readouterr().err

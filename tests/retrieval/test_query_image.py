@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from mining_calls import mine_kind
 from PIL import Image
 from stub_encoder import StubEncoder
 
@@ -12,9 +13,9 @@ from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Document, Evidence, Hit, Role, Sample
 from demur.core.store import write_records
 from demur.corpora.near_duplicates import ImageHashes, image_matcher
-from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
+from demur.curation.mining.queries import Mining
 from demur.indexing.build import build_index
 from demur.retrieval.search import Searcher
 
@@ -83,7 +84,7 @@ def test_finding_the_query_image_itself_is_no_recall(world):
     build_index(documents, encoder, root / "index", image_root=root)
     searcher = Searcher(root / "index", encoder)
     plan = MiningOptions(text=2, visual=0, pages=1, modes=("image->image", "text->text"))
-    (choice,) = choose_modes(samples, searcher, root, plan).choices
+    (choice,) = choose_modes(samples, Mining(searcher, root, plan)).choices
     assert (choice.mode, choice.own_images_indexed) == (
         "image->image",
         2,
@@ -145,7 +146,7 @@ def test_the_command_tells_how_many(world, capsys, monkeypatch):
         "1",
     ]
     assert main(words) == 0
-    assert "2 query images are in the index themselves" in capsys.readouterr().out
+    assert "2 query images" in capsys.readouterr().out
     summary = json.loads((root / "mined/mining.json").read_text())
     assert [summary["left_out"].get(why) for why in ("query image", "near-duplicate of query")] == [
         1,

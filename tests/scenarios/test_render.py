@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Images, evidence, sample, samples
@@ -105,7 +106,7 @@ def test_a_budget_is_kept_and_every_cut_is_told(s, budget):
 def test_a_budget_too_small_for_the_question_is_refused():
     s = case()
     how = condition("moderate")
-    with pytest.raises(ItemError, match="raise the token budget"):
+    with raises(ItemError, " 20", item=s.id):
         render(
             ask(s, context(s, recipe("oracle")), how, PROMPTS), how, PROMPTS, Layout(max_tokens=20)
         )

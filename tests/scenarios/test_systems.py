@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from errors import raises
 from strategies import Images, evidence, sample
 
 from demur.core.errors import BadInput, ItemError, UnknownPart, UsageError
@@ -125,7 +126,7 @@ def test_wrong_arguments_are_refused_with_the_right_form(name, named):
 
 
 def test_an_unknown_system_is_answered_with_those_that_exist():
-    with pytest.raises(UnknownPart, match="did you mean 'reader'"):
+    with raises(UnknownPart, "'raeder'", cure="'reader'"):
         open_system("raeder", SystemContext(read_image=lambda r: b""))
 
 
@@ -140,10 +141,8 @@ async def test_answers_from_a_file(tmp_path):
     system = open_system(f"answers:{path}", SystemContext(read_image=lambda r: b""))
     assert (await system.answer(asked(s))).text == "forty-two"
     assert (await system.answer(asked(s, "parametric"))).error == ""
-    assert (
-        "no answer for sample q in adversarial (k=2"
-        in (await system.answer(asked(s, "adversarial"))).error
-    )
+    error = (await system.answer(asked(s, "adversarial"))).error
+    assert "sample q in adversarial (k=2" in error
 
 
 def test_a_bad_answers_file_is_told_whole(tmp_path):
@@ -198,7 +197,7 @@ async def test_a_users_object_with_answer_is_asked_as_a_function_is():
     s = atlas_like()
     system = open_system(Pipeline("Fredville"), SystemContext(read_image=lambda r: b""))
     assert (await system.answer(asked(s))).text == f"Fredville {len(s.gold)}"
-    with pytest.raises(UsageError, match="dict is not a system"):
+    with raises(UsageError, "dict"):
         open_system({}, SystemContext(read_image=lambda r: b""))
 
 
@@ -226,7 +225,7 @@ async def test_a_model_system_asks_renders_and_keeps_items_errors_apart(tmp_path
         assert (await system.answer(asked(s))).text == "seen gold"
         assert (await system.answer(asked(s, "adversarial"))).text == "I cannot answer."
         system.layout = Layout(max_tokens=20)  # one question too long ends no run
-        assert "raise the token budget" in (await system.answer(asked(s))).error
+        assert " 20" in (await system.answer(asked(s))).error
     finally:
         await system.close()
 

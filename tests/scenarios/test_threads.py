@@ -15,7 +15,8 @@ import pytest
 from strategies import sample
 
 from demur.core.records import Response
-from demur.evaluation.questions import Questions
+from demur.evaluation import questions
+from demur.evaluation.options import RunOptions
 from demur.evaluation.runner import answer_of, grade_all
 from demur.judge.local import LocalJudge
 from demur.scenarios.conditions import Prompts, condition
@@ -118,7 +119,7 @@ async def test_a_system_of_the_user_that_would_end_the_process_fails_on_that_que
     sys.modules["my_computing"].COMPUTING = stops
     system = open_system(name, SystemContext(read_image=lambda r: b""))
     response = await asyncio.wait_for(answer_of(system, asked()), WAITS_S)
-    assert f"it raised {stop.__name__}('no key')" in response.error
+    assert f"{stop.__name__}('no key')" in response.error
     await system.close()
 
 
@@ -198,7 +199,7 @@ async def test_a_judge():
         async def answer(self, ask):
             return Response(text="forty-two")
 
-    tasks = Questions([recipe("oracle")], [condition("moderate")]).tasks([sample("q")])
+    tasks = questions.tasks(RunOptions(scenarios="oracle"), [sample("q")])
     (graded,) = await beside(computing, grade_all(tasks, Echo(), Slow()))
     assert graded.verdict.outcome == "correct"
 

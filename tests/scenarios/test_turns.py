@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from errors import places, raises
 
 from demur.core.errors import BadInput
 from demur.core.records import AnswerSpec, Sample
@@ -12,7 +13,7 @@ from demur.core.turns import Turn, asked_in, turns_of
 from demur.curation.from_docs.make import from_docs
 from demur.curation.from_docs.questions import read_questions
 from demur.evaluation.asks import write_asks
-from demur.evaluation.questions import Questions
+from demur.evaluation.options import RunOptions
 from demur.judge.model import _question_text
 from demur.release import Release
 from demur.scenarios.conditions import Condition, Prompts
@@ -68,9 +69,7 @@ def test_from_a_log_to_a_model(release, tmp_path):
     assert [m.role for m in messages] == ["system", "user", "assistant", "user"]
     assert messages[1].parts[0].text == "Is there a Team plan?"
     assert "What does it cost" in messages[3].parts[-1].text
-    write_asks(
-        release, tmp_path / "asks.jsonl", Questions([recipe("oracle")], [Condition("moderate")])
-    )
+    write_asks(release, tmp_path / "asks.jsonl", RunOptions(scenarios="oracle"))
     written = [json.loads(line) for line in (tmp_path / "asks.jsonl").read_text().splitlines()]
     assert [row["turns"] for row in written if row["turns"]] == [BEFORE]
     assert (
@@ -113,9 +112,11 @@ def test_what_is_no_conversation(tmp_path):
     )
     problems = Problems()
     read_questions(path, problems)
-    with pytest.raises(BadInput, match=r'turn 1 is not \{"role".*\n.*turns is not a JSON list'):
+    with raises(BadInput, item="q.jsonl:1") as caught:
         problems.settle()
-    with pytest.raises(ValueError, match="turns is int"):
+    assert '{"role"' in caught.value.problems[0]
+    assert places(caught.value.problems) == ["q.jsonl:1", "q.jsonl:2"]
+    with pytest.raises(ValueError, match="turns"):
         Sample(
             id="s",
             source="x",

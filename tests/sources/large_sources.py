@@ -94,7 +94,7 @@ def peak_mb() -> float:
 def read(name: str, folder: Path) -> dict[str, float]:
     """Read everything once."""
     from demur.core.store import Problems
-    from demur.curation.sources import open_source
+    from demur.sources import open_source
 
     start = time.perf_counter()
     problems = Problems()

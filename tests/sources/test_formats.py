@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from errors import places, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples, png
@@ -97,7 +98,8 @@ def test_the_line_of_a_broken_entry_is_named(tmp_path):
     path.write_text('{\n"a": 1,\n"b": {"x": tru},\n"c": 3\n}')
     problems = Problems()
     assert [key for _, key, _ in formats.json_items(path, problems)] == ["a"]
-    assert problems.lines[0].startswith("kb.json:3: not JSON from here on (last key 'b')")
+    assert places(problems.lines)[0] == "kb.json:3"
+    assert "'b'" in problems.lines[0]
 
 
 def test_a_list_under_a_key_is_streamed_past_the_others(tmp_path):
@@ -160,7 +162,7 @@ def test_a_cut_gzip_is_named(tmp_path):
     path.write_bytes(gzip.compress(b'{"a": 1}\n' * 5000)[:-20])
     problems = Problems()
     assert len(list(formats.json_lines(path, problems))) <= 5000
-    assert "cut off or damaged" in problems.lines[-1]
+    assert len(problems) == 1
 
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
@@ -207,7 +209,7 @@ def test_a_file_whose_ending_names_no_format_is_json_lines_if_it_begins_like_the
             [1, 2] if text else []
         )
     path.write_bytes(gzip.compress(b"a,b\n"))
-    with pytest.raises(UsageError, match="no reader for 'out' files"):
+    with raises(UsageError, "'out'", item=path, cure="jsonl"):
         list(formats.table_rows(path, Problems()))
 
 
@@ -235,7 +237,7 @@ def test_csv_takes_fields_beyond_the_default_limit_and_says_which_column_lacks(t
     path.write_text("id\ttext\n1\t" + "x" * 300_000 + "\n")
     problems = Problems()
     assert len(next(iter(formats.csv_rows(path, problems, delimiter="\t")))[1]["text"]) == 300_000
-    with pytest.raises(DataError, match="title missing; the header has id, text"):
+    with raises(DataError, "title", "id, text", item="t.tsv:1"):
         list(formats.csv_rows(path, problems, delimiter="\t", required=["title"]))
 
 
@@ -244,19 +246,14 @@ def test_csv_takes_fields_beyond_the_default_limit_and_says_which_column_lacks(t
 def test_a_csv_whose_header_cannot_be_read_is_refused_by_its_line(tmp_path, header, required):
     path = tmp_path / "t.csv"
     path.write_bytes(b"\n" + header + b"1,x\n2,y\n")
-    with pytest.raises(
-        DataError,
-        match=r"t\.csv:2: the header is not a CSV row: .* - close each quote .* CSV UTF-8",
-    ):
+    with raises(DataError, item="t.csv:2", cure="CSV UTF-8"):
         list(formats.csv_rows(path, Problems(), required=required))
 
 
 def test_a_csv_in_utf16_without_a_byte_order_mark_is_told_to_be_saved_as_utf8(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("id,text\n1,x\n".encode("utf-16-le"))
-    with pytest.raises(
-        DataError, match=r"t\.csv:1: the header is not UTF-8 - save the file as UTF-8"
-    ):
+    with raises(DataError, item="t.csv:1", cure="UTF-8"):
         list(formats.csv_rows(path, Problems()))
 
 
@@ -282,13 +279,11 @@ def test_utf16_with_a_byte_order_mark_is_read_as_excel_and_powershell_write_it(
     if name == "t.jsonl":
         assert [row for _, row in read_jsonl(path, problems)] == rows
         path.write_bytes(data[:-1])
-        with pytest.raises(
-            DataError, match=r"t\.jsonl: UTF-16 that is not read: .* - save it as UTF-8"
-        ):
+        with raises(DataError, "UTF-16", item=path, cure="UTF-8"):
             list(read_jsonl(path, problems))
         monkeypatch.setattr("demur.core.store.LONGEST_LINE", 1 << 20)
         path.write_bytes(data * 10)
-        with pytest.raises(DataError, match="over 1 MB - save it as UTF-8"):
+        with raises(DataError, "1 MB", item=path, cure="UTF-8"):
             list(read_jsonl(path, problems))
 
 
@@ -304,13 +299,13 @@ def test_a_table_whose_header_names_a_column_twice_is_refused(tmp_path, kind):
             "\n".join(map(mark.join, [["id", "text", "text ", "", ""], ["1", "x", "y", "", ""]]))
             + "\n"
         )
-    with pytest.raises(DataError, match=r"column\(s\) text named more than once"):
+    with raises(DataError, "text", item=path.name if kind == "parquet" else f"{path.name}:1"):
         list(formats.table_rows(path, Problems()))
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../x", "C:/x", "..\\x", "", "a\0b"])
 def test_no_path_leaves_its_folder(tmp_path, name):
-    with pytest.raises(DataError, match="leads out of its folder"):
+    with raises(DataError, repr(name), item=tmp_path):
         formats.inside(tmp_path, name)
 
 
@@ -349,7 +344,7 @@ def test_archives_are_read_in_place(tmp_path):
         assert list(found) == ["images/ok.png"]
         ref = image_ref(png(), found["images/ok.png"])
         assert read_image(ref, tmp_path) == png()
-    with pytest.raises(DataError, match="demur sources unpack"):
+    with raises(DataError, item=tmp_path / "a.tar.gz", cure="demur sources unpack"):
         formats.archive_uris(tmp_path / "a.tar.gz", "a.tar.gz")
 
 
@@ -388,7 +383,7 @@ def test_a_line_of_a_huge_file_by_its_number(tmp_path, with_index):
 def test_an_index_that_does_not_fit_its_file_is_refused(tmp_path):
     (tmp_path / "i.tsv").write_text("1\tx\n")
     (tmp_path / "i.lineidx").write_text("0\n99\n")
-    with pytest.raises(DataError, match=r"i\.lineidx:2.*expected an offset"):
+    with raises(DataError, "1 and 4", item="i.lineidx:2"):
         formats.LineIndex(tmp_path / "i.tsv", tmp_path / "i.lineidx")
 
 
@@ -398,7 +393,7 @@ def test_the_index_of_another_file_is_told_and_no_half_line_is_read(tmp_path):
     (tmp_path / "i.lineidx").write_text("0\n9\n19\n")
     index = formats.LineIndex(tmp_path / "i.tsv", tmp_path / "i.lineidx")
     assert index.line(0) == b"one\ttwo"
-    with pytest.raises(DataError, match="does not begin at byte 9"):
+    with raises(DataError, "byte 9", item="i.tsv"):
         index.line(1)
 
 
@@ -453,7 +448,7 @@ def test_a_text_of_parquet_that_is_not_utf8_is_named_by_its_row(tmp_path):
         row["text"] for _, _, row in formats.parquet_rows(tmp_path / "t.parquet", problems)
     ] == ["ok", "too"]
     assert len(problems) == 1
-    assert problems.lines[0].startswith("t.parquet:1: the row cannot be read: ")
+    assert places(problems.lines)[0] == "t.parquet:1"
 
 
 def test_shards_sort_by_number_however_padded(tmp_path):

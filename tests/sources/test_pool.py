@@ -8,6 +8,7 @@ import sys
 import mini_sources as mini
 import pytest
 from curation_world import N, folder
+from errors import raises
 from PIL import Image
 
 from demur.cli import main
@@ -15,11 +16,12 @@ from demur.core.errors import BadInput, UsageError
 from demur.core.records import Sample
 from demur.core.store import PROBLEMS_KEPT, Problems, digest
 from demur.core.uris import read_image
-from demur.curation.pool import Pool, build
-from demur.curation.recipe import SourceSpec
-from demur.curation.sample_pool import sample_sources
-from demur.curation.sources import open_source
-from demur.curation.sources.check import check
+from demur.curation.build.recipe import SourceSpec
+from demur.curation.build.sample_pool import sample_sources
+from demur.pools.read import Pool
+from demur.pools.write import build
+from demur.sources import open_source
+from demur.sources.check import check
 
 SIX = ("webqa", "mrag", "infoseek", "evqa", "viquae", "mmdocrag")
 
@@ -86,10 +88,7 @@ def test_the_same_sources_give_the_same_bytes(six, tmp_path):
 def test_bad_rows_stop_a_pool_unless_they_may_be_skipped(tmp_path):
     mini.infoseek(tmp_path / "i")
     (tmp_path / "i/oven_images/00/oven_00000042.jpg").unlink()
-    with pytest.raises(
-        BadInput,
-        match=r"infoseek: infoseek_val.jsonl:1 \(infoseek_val_00000007\): query image missing",
-    ):
+    with raises(BadInput, "infoseek_val.jsonl:1 (infoseek_val_00000007)", item="infoseek"):
         build(sources({"infoseek": tmp_path / "i"}), tmp_path / "pool")
     assert not (tmp_path / "pool/samples.jsonl").exists()
     assert [p.name for p in (tmp_path / "pool").iterdir() if p.is_file()] == []
@@ -208,7 +207,7 @@ def test_duplicates_across_sources_by_question_and_picture(tmp_path):
 
 
 def test_two_sources_of_one_name_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="two sources have the same name"):
+    with raises(UsageError, "a, a"):
         build([generic(tmp_path, "a", []), generic(tmp_path, "a", [])], tmp_path / "pool")
 
 
@@ -242,7 +241,7 @@ def test_pool_from_the_command_line(six, tmp_path, capsys):
     assert main(["pool", "show", out]) == 0
     said = capsys.readouterr().out
     assert "evqa" in said
-    assert "unique query images" in said
+    assert "query images" in said
     assert main(["sources", "check", f"pool:{out}"]) == 0
     assert main(["pool", "show", str(tmp_path)]) == 2
 
@@ -261,7 +260,7 @@ def test_the_sample_that_ships_needs_no_folder(tmp_path, monkeypatch, capsys):
         digest(read_image(ref, pool.root)) == ref.sha256 for s in pool.samples() for ref in s.images
     )
     assert main(["pool", "build", "webqa", "--out", "other"]) == 2
-    assert "webqa: this source needs a folder" in capsys.readouterr().err
+    assert "webqa: " in capsys.readouterr().err
     assert main(["pool", "build", "nosuch", "--out", "other"]) == 2
     assert not (tmp_path / "other").exists()
 
@@ -328,8 +327,8 @@ def test_what_a_killed_pool_left_is_gone_after_the_next(tmp_path):
     """Left half-written by kill -9, under whatever process id."""
     towns = folder(tmp_path / "towns")
     code = (
-        "import os, signal, sys; from pathlib import Path; from demur.curation.pool import build\n"
-        "from demur.curation.sources import open_source\n"
+        "import os, signal, sys; from pathlib import Path; from demur.pools.write import build\n"
+        "from demur.sources import open_source\n"
         "source = open_source('generic', Path(sys.argv[1])); whole = source.samples\n"
         "def some():\n    for i, one in enumerate(whole()):\n        yield one\n"
         "        if i == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -343,7 +342,7 @@ def test_what_a_killed_pool_left_is_gone_after_the_next(tmp_path):
 
 def test_a_mean_of_nothing_is_none():
     from demur.cli.pool import _mean
-    from demur.curation.pool.counts import rounded_mean
+    from demur.pools.counts import rounded_mean
 
     assert (rounded_mean(0, 0), rounded_mean(0, 2), rounded_mean(5, 2)) == (None, 0.0, 2.5)
     assert (_mean(rounded_mean(0, 0)), _mean(rounded_mean(0, 2))) == ("-", "0.0")

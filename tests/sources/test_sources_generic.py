@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from errors import places, raises
 
 from demur.answers.choices import right_labels
 from demur.cli import main
@@ -16,9 +17,9 @@ from demur.core.errors import UsageError
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.corpora import NOT_DOWNLOADED
-from demur.curation.sources import DEFECT, open_source
-from demur.curation.sources.atlas import Atlas
 from demur.sample import atlas
+from demur.sources import DEFECT, open_source
+from demur.sources.atlas import Atlas
 
 
 @pytest.mark.reference
@@ -215,7 +216,8 @@ def test_inline_evidence_nested_fields_and_options(tmp_path):
     assert sample.answers.choices == (("A", "one"), ("B", "two"))
     assert [e.modality for e in sample.gold] == ["text", "image"]
     assert sample.negatives == ()  # one is gone, one repeats the gold
-    assert problems.lines == ["q.jsonl:1 (7): distractor picture missing: gone.png"]
+    assert places(problems.lines) == ["q.jsonl:1 (7)"]
+    assert "gone.png" in problems.lines[0]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +292,7 @@ def test_a_wrong_map_is_told_in_words_of_the_map(tmp_path, text, why):
 
 def test_every_example_of_a_map_works(tmp_path):
     """The lines that errors advise are read without a complaint."""
-    from demur.curation.sources.field_map import _EXAMPLES, FieldMap
+    from demur.sources.field_map import _EXAMPLES, FieldMap
 
     whole = {"name": "x", "samples": {"files": ["a"], "fields": {}}, "documents": []}
     for key, line in _EXAMPLES.items():
@@ -401,8 +403,8 @@ def test_a_right_map_has_no_finding_and_tells_what_it_leaves_alone(tmp_path, cap
     wrongly_mapped(tmp_path, {"gold": "gold_text"})
     assert main(["sources", "check", f"generic:{tmp_path}"]) == 0
     out = capsys.readouterr().out
-    assert "1  fields of the rows that samples of the map does not use: pic" in out
-    assert "4  rows without answer_kind, read as answers of the kind 'string'" in out
+    assert "1  fields" in out
+    assert "4  rows without answer_kind" in out
 
 
 def test_a_wrong_map_is_told_in_place_of_what_it_spoils_and_by_a_limited_reading_too(
@@ -411,26 +413,26 @@ def test_a_wrong_map_is_told_in_place_of_what_it_spoils_and_by_a_limited_reading
     wrongly_mapped(tmp_path, {"gold": "gold_text", "answers": "answer"})
     assert main(["sources", "check", f"generic:{tmp_path}", "--limit", "2", "--json"]) == 1
     (first,) = json.loads(capsys.readouterr().out)["findings"]
-    assert first.startswith("demur-map.yaml: samples.fields.answers: answer: none of the 4 rows")
+    assert first.startswith("demur-map.yaml: samples.fields.answers: answer: ")
 
 
 def test_a_field_that_only_late_rows_have_is_no_finding(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("demur.curation.sources.generic.LOOKED_AT", 2)
+    monkeypatch.setattr("demur.sources.generic.LOOKED_AT", 2)
     wrongly_mapped(tmp_path, {"gold": "gold_text", "topic": "kind"})
     rows = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
     rows[-1]["kind"] = "late"
     mini.lines(tmp_path / "q.jsonl", rows)
     for limit in ((), ("--limit", "3")):
         assert main(["sources", "check", f"generic:{tmp_path}", *limit]) == 0
-        assert "none of the" not in capsys.readouterr().out
+        assert "samples.fields" not in capsys.readouterr().out
 
 
 def test_a_build_refuses_a_wrong_map_too(tmp_path):
     from demur.core.errors import BadInput
-    from demur.curation.pool import build
+    from demur.pools.write import build
 
     wrongly_mapped(tmp_path / "data", {"gold": "gold_text", "topic": "kind"})
-    with pytest.raises(BadInput, match=r"samples\.fields\.topic: kind: none of the 4 rows"):
+    with raises(BadInput, "demur-map.yaml: samples.fields.topic: kind: ", item="generic"):
         build(
             [open_source("generic", tmp_path / "data", Problems())],
             tmp_path / "pool",
@@ -446,10 +448,8 @@ def test_ids_without_documents_are_not_taken_for_texts(tmp_path):
     )
     source = open_source("generic", tmp_path, Problems())
     list(source.samples())
-    assert source.problems.lines == [
-        "demur-map.yaml: all 2 gold texts of gold look like ids, but the map has no part `documents` with the documents "
-        "of these ids"
-    ]
+    assert places(source.problems.lines) == ["demur-map.yaml"]
+    assert "2 gold texts" in source.problems.lines[0]
 
 
 @pytest.mark.parametrize(
@@ -483,7 +483,7 @@ def test_what_is_answerable(tmp_path, cell, answerable):
     samples = {sample.id: sample for sample in source.samples()}
     assert samples["2"].answerable  # a row without the field says nothing
     if answerable is None:
-        assert "ok holds 'perhaps'" in source.problems.lines[0]
+        assert "'perhaps'" in source.problems.lines[0]
     else:
         assert samples["1"].answerable is answerable
 
@@ -493,7 +493,7 @@ def test_gold_that_no_document_has_is_a_defect(tmp_path):
     mini.lines(tmp_path / "q.jsonl", [ROW | {"doc": ["d1", "d9"]}])
     problems = Problems()
     (sample,) = open_source("generic", tmp_path, problems).samples()
-    assert sample.attributes[DEFECT] == "gold document missing: d9"
+    assert "d9" in sample.attributes[DEFECT]
     assert len(problems) == 1
 
 
@@ -554,7 +554,7 @@ def test_passages_that_are_lists_are_refused_by_name(tmp_path):
     folder, problems = folder_with(tmp_path, "q.jsonl"), Problems()
     mini.lines(folder / "docs.jsonl", [{"id": "d1", "name": "N", "body": ["One.", "Two."]}])
     assert not list(open_source("generic", folder, problems).documents())
-    assert problems.lines[0].startswith("docs.jsonl:1 (d1): 'body' holds a list of 2")
+    assert problems.lines[0].startswith("docs.jsonl:1 (d1): 'body'")
 
 
 ARC = {"label": ["1", "2"], "text": ["red", "blue"]}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import examples
 
 from demur.core.store import Problems
-from demur.curation.sources import open_source
+from demur.sources import open_source
 
 ROWS = st.lists(
     st.sampled_from(["good", "unreadable", "no answer", "no question", "repeated"]), max_size=10

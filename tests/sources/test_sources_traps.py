@@ -5,6 +5,7 @@ import tarfile
 
 import mini_sources as mini
 import pytest
+from errors import places, raises
 
 from demur.core.cells import literal
 from demur.core.errors import DataError, UsageError
@@ -12,8 +13,8 @@ from demur.core.records import Modality
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.corpora.lineage import document_of, page_of
-from demur.curation.sources import DEFECT, open_source
-from demur.curation.sources.native import remove_quotes
+from demur.sources import DEFECT, open_source
+from demur.sources.native import remove_quotes
 
 
 def read(name, folder, **options):
@@ -69,11 +70,11 @@ def test_an_empty_folder_is_answered_with_the_layout(tmp_path):
     [("infoseek", "test"), ("infoseek", "human"), ("webqa", "test"), ("mmmu", "test")],
 )
 def test_splits_without_public_answers_are_refused(name, split, tmp_path):
-    with pytest.raises(UsageError, match="no public answers"):
+    with raises(UsageError, repr(split), cure="val"):
         open_source(name, tmp_path, Problems(), {"split": split})
-    with pytest.raises(UsageError, match="no split 'vall'; known"):
+    with raises(UsageError, "'vall'", "val", "all"):
         open_source(name, tmp_path, Problems(), {"split": "vall"})
-    with pytest.raises(UsageError, match=r"no option spilt; it knows .*split"):
+    with raises(UsageError, "spilt", cure=f"demur sources show {name}"):
         open_source(name, tmp_path, Problems(), {"spilt": "val"})
 
 
@@ -142,7 +143,7 @@ def test_infoseek_images_by_shard_flat_map_and_archive(tmp_path):
     mini.put(tmp_path.parent / "outside.png", mini.png(1))
     _, samples, problems = read("infoseek", tmp_path)
     assert samples["infoseek_val_00000007"].images == ()
-    assert "query image missing" in only(problems.lines)
+    assert places([only(problems.lines)]) == ["infoseek_val.jsonl:1 (infoseek_val_00000007)"]
 
 
 def test_infoseek_says_what_it_cannot_attach(tmp_path):
@@ -151,10 +152,7 @@ def test_infoseek_says_what_it_cannot_attach(tmp_path):
     (tmp_path / "Wiki6M_ver_1_0.jsonl.gz").unlink()
     _, samples, problems = read("infoseek", tmp_path)
     assert len(samples) == 4
-    assert (
-        "Wiki6M_ver_1_0.jsonl.gz: not in the folder: no question can be given its gold article"
-        in problems.lines
-    )
+    assert "Wiki6M_ver_1_0.jsonl.gz" in places(problems.lines)
     assert samples["infoseek_val_00000009"].attributes[DEFECT] == (
         "query image unreadable: oven_images/oven_02000044.png; gold article missing: Q999001"
     )
@@ -335,14 +333,14 @@ def test_webqa_broken_base64_is_unreadable_not_black(tmp_path):
     (tmp_path / "imgs.tsv").write_bytes(data.replace(b"30000001\tiVBOR", b"30000001\t!!!!!"))
     _, samples, problems = read("webqa", tmp_path)
     assert samples[mini.GUID].attributes[DEFECT] == "gold picture unreadable: 30000001"
-    assert only(problems.lines).endswith("gold picture unreadable: 30000001")
+    assert only(problems.lines).endswith(samples[mini.GUID].attributes[DEFECT])
 
 
 def test_webqa_without_pictures_says_so_once(tmp_path):
     mini.webqa(tmp_path)
     (tmp_path / "imgs.tsv").unlink()
     _, samples, problems = read("webqa", tmp_path)
-    assert problems.lines.count("imgs.tsv: not in the folder: no picture can be shown") == 1
+    assert places(problems.lines).count("imgs.tsv") == 1
     assert DEFECT not in samples[mini.TEXT_GUID].attributes  # its gold is text
     assert samples[mini.TEXT_GUID].attributes["missing_negatives"]
 
@@ -427,7 +425,6 @@ def test_mmdocrag_broken_rows(tmp_path):
     }
     told = [line.split(" ")[0] for line in problems.lines]
     assert sorted(told) == [f"evaluation_20.jsonl:{n}" for n in range(1, 8)]
-    assert "stands in an earlier row" in problems.lines[-1]
     assert not source.notes[
         "q_id differs from the 0-based line number that the official scorer relies on"
     ]
@@ -587,7 +584,7 @@ def test_viquae_missing_parts_are_told(tmp_path):
     (tmp_path / "humans_with_faces.jsonl.gz").unlink()
     _, samples, problems = read("viquae", tmp_path)
     assert samples["0f1e2d3c"].attributes[DEFECT] == "gold article missing: Absent page, Adé Sample"
-    assert problems.lines[0].startswith("humans_with_faces.jsonl.gz: not in the folder")
+    assert places(problems.lines)[0] == "humans_with_faces.jsonl.gz"
 
 
 # --- siblings ---
@@ -618,7 +615,7 @@ def test_mmmu_a_letter_without_an_option_is_named(tmp_path):
     mini.mmmu(tmp_path / "b", rows)
     _, samples, problems = read("mmmu", tmp_path / "b")
     assert len(samples) == 1
-    assert "the answer 'J' names none of 4 options" in only(problems.lines)
+    assert "'J'" in only(problems.lines)
 
 
 def test_mmlongbench_marks_the_unanswerable(tmp_path):
@@ -679,7 +676,7 @@ def test_beir_judgements_that_lack_a_field_are_named(tmp_path):
     )
     _, samples, problems = read("beir", tmp_path, split="more")
     assert list(samples) == ["q1"]
-    assert problems.lines[0] == "more.jsonl:2 (qrels): field 'corpus-id' is missing"
+    assert problems.lines[0].startswith("more.jsonl:2 (qrels): field 'corpus-id'")
 
 
 def test_beir_without_answers_says_what_to_do(tmp_path):

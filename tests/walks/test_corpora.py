@@ -148,7 +148,7 @@ def test_an_export_leaves_no_document_of_the_one_before_and_a_failed_one_is_no_c
         main(["corpus", "export", str(release[0]), "--out", str(out), "--mix", f"jsonl:{mine}"])
         == 2
     )
-    assert "two documents have one id" in capsys.readouterr().err
+    assert row["id"] in capsys.readouterr().err
     assert (out / "full/corpus.jsonl").read_bytes() == before
     assert not list(out.glob("*/.*"))
     run = [
@@ -162,7 +162,7 @@ def test_an_export_leaves_no_document_of_the_one_before_and_a_failed_one_is_no_c
         "prior",
     ]
     assert main([*run, "--out", str(tmp_path / "runs")]) == 2
-    assert "was not finished" in capsys.readouterr().err
+    assert str(out) in capsys.readouterr().err
     assert exported(release, out) == (note, held)
 
 
@@ -200,7 +200,7 @@ def test_ones_own_documents_go_in_and_what_they_state_counts(release, tmp_path, 
         )
         == 2
     )
-    assert "two documents have one id" in capsys.readouterr().err
+    assert sample.gold[0].id in capsys.readouterr().err
 
 
 def test_wrong_ids_are_no_gold_and_no_distractor(release, tmp_path, capsys):

@@ -229,11 +229,10 @@ def test_three_broken_ones_are_told_apart_in_words(made, tmp_path, capsys):
         main(["rag", "table", str(tmp_path / "runs"), "--release", str(made / "out/release")]) == 0
     )
     told = " ".join(capsys.readouterr().out.split())
-    assert "blind: the retriever found gold for 0 of 6 questions: fix it first." in told
-    assert (
-        "chatty: the generator answers regardless of the evidence: 24 of 24 times without gold."
-        in told
-    )
+    assert "blind: the retriever" in told
+    assert "0 of 6 questions" in told
+    assert "chatty: the generator" in told
+    assert "24 of 24 times" in told
     counts = json.loads((tmp_path / "runs/unjudged/manifest.json").read_text())["counts"]
     assert counts["unjudged"] == 6
     assert "well:" not in told
@@ -243,8 +242,7 @@ def test_three_broken_ones_are_told_apart_in_words(made, tmp_path, capsys):
         )
         assert main(service_asked) == 1
     said = capsys.readouterr().err
-    assert "the judge model:m" in said
-    assert "no server answers there" in said
+    assert "judge model:m: " in said
 
 
 def test_a_service_that_is_stopped_and_edited(made, tmp_path, capsys):
@@ -257,7 +255,7 @@ def test_a_service_that_is_stopped_and_edited(made, tmp_path, capsys):
         rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()
         failed = sum(row["status"] == "failed" for row in rows)
         assert (len(rows), failed) == (30, 20)
-        assert "the same command asks them again" in " ".join(capsys.readouterr().err.split())
+        assert "20 of 30 questions" in " ".join(capsys.readouterr().err.split())
         service.down, service.asked = False, 0
         assert main(command) == 0
         rows = pq.read_table(tmp_path / "runs/mine/rows.parquet").to_pylist()

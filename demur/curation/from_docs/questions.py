@@ -17,8 +17,8 @@ from demur.core.errors import DataError, UsageError
 from demur.core.store import Problems, digest, read_text
 from demur.core.turns import Turn, asked_in, turns_of
 from demur.corpora.formats import table_rows
-from demur.curation.sources.native import read_truth
 from demur.judge.base import COLUMNS
+from demur.sources.native import read_truth
 
 USUAL = {
     **COLUMNS,

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from demur.core.records import Ask, Method, Response, Sample, Status
 from demur.core.store import JsonlLog, Problems, digest, read_jsonl
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.rules import Label
-from demur.curation.recipe import GateSpec
+from demur.curation.gates.spec import GateSpec
 from demur.evaluation.runner import answer_of
 from demur.judge.base import Judge, close_judge, judge_code
 from demur.judge.grading import Grading
@@ -74,28 +75,38 @@ def ask_of(
     return make_ask(sample, evidence_shown, condition(condition_name), prompts)
 
 
-def skip_reasons(
-    specs: Mapping[str, GateSpec],
-    system: Callable[[str], System],
-    sample: Sample,
-    stage: Stage,
-    distractor: str,
-    seed: int,
-    prompts: Prompts,
-) -> dict[str, str]:
-    """Gate of the stage -> why it cannot be asked this; a gate that can be asked is left out."""
-    reason_of_gate: dict[str, str] = {}
-    asks: dict[str, Ask] = {}
-    for name, spec in specs.items():
-        if stage in spec.stages:
-            condition_name = spec.condition
-            if condition_name not in asks:
-                asks[condition_name] = ask_of(
-                    sample, GateQuery(name, stage, distractor), seed, condition_name, prompts
-                )
-            if why := system(name).skip_reason(asks[condition_name]):
-                reason_of_gate[name] = why
-    return reason_of_gate
+@dataclass(frozen=True)
+class GateQuestions:
+    """How the gates and monitors of a recipe are asked."""
+
+    specs: Mapping[str, GateSpec]
+    """Name -> its spec in the recipe."""
+    seed: int
+    """Of the order of evidence."""
+    prompts: Prompts
+
+    def ask(self, sample: Sample, query: GateQuery) -> Ask:
+        """As `ask_of`, under the condition of the gate."""
+        return ask_of(sample, query, self.seed, self.specs[query.gate].condition, self.prompts)
+
+    def skip_reasons(
+        self, system: Callable[[str], System], sample: Sample, stage: Stage, distractor: str = ""
+    ) -> dict[str, str]:
+        """Gate of the stage -> why it cannot be asked this; a gate that can be asked is left out.
+
+        Args:
+            system: name -> the opened gate.
+        """
+        reason_of_gate: dict[str, str] = {}
+        ask_of_condition: dict[str, Ask] = {}
+        for name, spec in self.specs.items():
+            if stage in spec.stages:
+                if spec.condition not in ask_of_condition:
+                    query = GateQuery(name, stage, distractor)
+                    ask_of_condition[spec.condition] = self.ask(sample, query)
+                if why := system(name).skip_reason(ask_of_condition[spec.condition]):
+                    reason_of_gate[name] = why
+        return reason_of_gate
 
 
 def model_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,7 +157,7 @@ class GateRunner:
     """All gates (and monitors) of a build.
 
     Args:
-        specs: name -> its spec in the recipe.
+        questions: how they are asked.
         opened: opens the system of a name for a repeat; called at most once for each pair.
         judge: grades the answers. If it raises anything but demur's own errors, the answer is missing.
         journal: file that verdicts are appended to; it is read first.
@@ -155,21 +166,18 @@ class GateRunner:
 
     def __init__(
         self,
-        specs: Mapping[str, GateSpec],
+        questions: GateQuestions,
         opened: Callable[[str, int], System],
         judge: Judge,
         journal: Path,
         *,
-        seed: int,
-        prompts: Prompts,
         max_in_flight: int = 8,
     ) -> None:
         self.questions_to_gate: Counter[str] = Counter()
         """Gate -> questions that this process asked it."""
         self.answers: dict[tuple[str, GateQuery], GateAnswer] = {}
         """(sample, query) -> the answer, of every query of this build."""
-        self._specs, self._opened, self._judge = specs, opened, judge
-        self._seed, self._prompts = seed, prompts
+        self._questions, self._opened, self._judge = questions, opened, judge
         self._judge_key = judge_key(judge)
         self._systems: dict[tuple[str, int], System] = {}
         self._failures: Counter[str] = Counter()
@@ -191,7 +199,7 @@ class GateRunner:
         self._keys_before = frozenset(self._known)
         self._grading = Grading(judge)
         self._journal = JsonlLog(journal)
-        self._places = {name: asyncio.Semaphore(max_in_flight) for name in specs}
+        self._places = {name: asyncio.Semaphore(max_in_flight) for name in questions.specs}
 
     def system(self, name: str, repeat: int = 0) -> System:
         """The system of a gate, for a repeat; opened on first use."""
@@ -227,10 +235,8 @@ class GateRunner:
         return self._places[gate].locked()
 
     def skipped(self, sample: Sample, stage: Stage, distractor: str = "") -> dict[str, str]:
-        """Gate -> why it cannot be asked this (see `skip_reasons`)."""
-        return skip_reasons(
-            self._specs, self.system, sample, stage, distractor, self._seed, self._prompts
-        )
+        """Gate -> why it cannot be asked this (see `GateQuestions.skip_reasons`)."""
+        return self._questions.skip_reasons(self.system, sample, stage, distractor)
 
     def known_label(self, sample: Sample, query: GateQuery) -> Label | None:
         """The label of a query that the journal has, or that the gate cannot be asked; else None."""
@@ -246,7 +252,7 @@ class GateRunner:
     ) -> tuple[Ask, str, GateAnswer | None]:
         """(question, key, the answer if it is known without asking)."""
         system = self.system(query.gate, repeat)
-        ask = ask_of(sample, query, self._seed, self._specs[query.gate].condition, self._prompts)
+        ask = self._questions.ask(sample, query)
         if why := system.skip_reason(ask):
             return ask, "", GateAnswer(Label.SKIPPED, "", why)
         try:

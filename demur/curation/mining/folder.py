@@ -7,11 +7,11 @@ recall) and, on request, ``rows.jsonl`` (training rows).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 from demur.core.errors import UsageError
 from demur.core.plugins import names
@@ -20,24 +20,25 @@ from demur.core.records import Sample
 from demur.core.store import JsonlLog, storage_errors, write_json
 from demur.core.text import whole_number
 from demur.corpora.leaks import Leaks
-from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHashes
-from demur.curation.indexes import open_searcher
-from demur.curation.knowledge_bases import align_gold_of_sample
+from demur.curation.mining.choose import Mined
+from demur.curation.mining.gold import align_gold_of_sample
 from demur.curation.mining.mine import mine_samples
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.options import MiningOptions
-from demur.curation.mining.queries import modes_of, supported_options
+from demur.curation.mining.queries import Mining, modes_of, supported_options
 from demur.curation.mining.training import Format, rows_of
-from demur.curation.pool import MINED, Pool
-from demur.curation.sources import NamedSource, source_named
+from demur.pools.read import MINED, Pool
+from demur.retrieval.indexes import open_searcher
+from demur.sources import NamedSource, source_named
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
     from demur.retrieval.recall import Choice
+    from demur.retrieval.search import Searcher
 
 
 class Samples(NamedTuple):
-    """Samples by name: a pool folder, or a source (`demur.curation.sources.NamedSource`)."""
+    """Samples by name: a pool folder, or a source (`demur.sources.NamedSource`)."""
 
     text: str
 
@@ -76,7 +77,7 @@ class Samples(NamedTuple):
         return pages_of_source
 
     def about(self) -> dict[str, Any]:
-        """The samples' origin, from which a build can use the folder (`demur.curation.pool.read`)."""
+        """The samples' origin, from which a build can use the folder (`demur.pools.read`)."""
         name, folder, options = self.source or NamedSource("", Path(self.text))
         place = folder and str(folder.resolve())
         return {"source": name, "folder": place, "options": dict(options)}
@@ -91,45 +92,124 @@ class MinedFolder(NamedTuple):
     """A line for each vector index with inverted lists."""
 
 
+class FolderOptions(TypedDict, total=False):
+    """How `mine_folder` opens the index, which samples it reads, and what it writes beside them."""
+
+    pages: Mapping[str, int]
+    """Source -> pages opened for an image, where they differ from the mining options."""
+    encoder: str | None
+    """Of the index; None: the one in its manifest."""
+    text_encoder: str | None
+    """Of its passages, likewise."""
+    engine: RayEngine | None
+    """Searches vectors; None is this process."""
+    probes: int | None
+    """Inverted lists searched per question; None tunes them by recall."""
+    limit: int | None
+    """Use only this many samples, the first."""
+    skip_bad: bool
+    """Leave bad rows out, and count them."""
+    rows: Format | None
+    """Layout of ``rows.jsonl``; None writes none."""
+    seed: int
+    """Of ``sampling: random``."""
+
+
 def mine_folder(
     samples: Samples,
     index: Path,
     out: Path,
     options: MiningOptions,
     *,
-    pages: Mapping[str, int] | None = None,
-    encoder: str | None = None,
-    text_encoder: str | None = None,
-    engine: RayEngine | None = None,
-    probes: int | None = None,
-    limit: int | None = None,
-    skip_bad: bool = False,
-    rows: Format | None = None,
-    seed: int = 0,
     steps: Progress = QUIET,
+    **settings: Unpack[FolderOptions],
 ) -> MinedFolder:
     """Mine distractors for every sample, and write them.
 
     Args:
         out: folder to write to; earlier files there are replaced.
         options: number and kinds of distractors, and which candidates may be taken.
-        pages: source -> pages opened for an image, where they differ from ``options.pages``.
-        encoder: of the index; None: the one in its manifest.
-        text_encoder: of its passages, likewise.
-        engine: searches vectors; None is this process.
-        probes: inverted lists searched per question; None tunes them by recall.
-        limit: use only this many samples, the first.
-        skip_bad: leave bad rows out, and count them.
-        rows: layout of ``rows.jsonl``; None writes none.
+        settings: see `FolderOptions`.
 
     Raises:
         UsageError: the index has none of the wanted kinds, or ``out`` is the folder of the samples.
         BadInput: rows that are not samples, all of them.
     """
     origin = samples.about()  # a wrong name is refused before the index is read
-    pages = pages or {}
     modes_of(options)  # raises for a wrong mode
-    searcher = open_searcher(index, encoder, text_encoder, engine)
+    probes, pages = settings.get("probes"), settings.get("pages", {})
+    searcher = open_searcher(
+        index, settings.get("encoder"), settings.get("text_encoder"), settings.get("engine")
+    )
+    supported = _supported(options, searcher, index, steps)
+    if probes and not searcher.lists:
+        raise UsageError(
+            "--probes for an index without inverted lists", item=index, cure="leave it out"
+        )
+    reader = _Reader(samples, settings.get("limit"))
+    if out.resolve() == reader.source.root.resolve():
+        raise UsageError(
+            "the samples are read from this folder", item=out, cure="choose another --out"
+        )
+    mining = Mining(searcher, reader.source.root, supported, steps)
+    check_images(searcher, mining.root, supported, steps)
+    if probes:
+        for part in searcher.lists:
+            searcher.probe(part, probes)
+    elif searcher.lists:
+        depths = {supported.pages, *pages.values()}
+        searches = [supported.model_copy(update={"pages": n}) for n in depths]
+        tune_probes(reader.read(), searcher, mining.root, searches, steps)
+    steps.stage("choose the mode of each source by recall of gold")
+    chosen = choose_modes(reader.read(), mining, pages_of=pages)
+    reader.source.problems.settle(skip_bad=settings.get("skip_bad", False))
+    steps.stage("mine")
+    gold: Counter[str] = Counter()
+    aligned = (
+        align_gold_of_sample(sample, searcher, Leaks(sample, mining.image_hashes), gold)
+        for sample in reader.read()
+    )
+    mined = mine_samples(
+        aligned, mining, chosen, total=chosen.question_count, seed=settings.get("seed", 0)
+    )
+    counts = _write(mined, out, settings.get("rows"), options.text + options.lexical)
+    summary = {
+        "from": origin,
+        "index": searcher.id,
+        "gold": dict(sorted(gold.items())),
+        **counts,
+        "probes": [setting._asdict() for setting in searcher.probes.values()],
+        "recall": [_recall_row(choice) for choice in chosen.choices],
+        "skipped": reader.source.problems.summary(),
+    }
+    write_json(out / MINED, summary)
+    return MinedFolder(
+        summary, tuple(chosen.choices), tuple(str(setting) for setting in searcher.probes.values())
+    )
+
+
+class _Reader:
+    """Reads the samples, again and again."""
+
+    def __init__(self, samples: Samples, limit: int | None) -> None:
+        self._samples, self._limit = samples, limit
+        self.source = samples.open()
+        """As it was opened last."""
+
+    def read(self) -> Iterator[Sample]:
+        """The samples from the beginning."""
+        self.source = self._samples.open()
+        return islice(self.source.samples(), self._limit)
+
+
+def _supported(
+    options: MiningOptions, searcher: Searcher, index: Path, steps: Progress
+) -> MiningOptions:
+    """The options without the kinds that the index does not have, each with a warning.
+
+    Raises:
+        UsageError: nothing is left to mine.
+    """
     supported, lacking = supported_options(options, searcher.modes)
     if lacking and not supported.wanted and not supported.adopts:
         raise UsageError(
@@ -137,99 +217,53 @@ def mine_folder(
             item=index,
             cure="mine kinds that the index has (--text, --lexical, --visual)",
         )
-    if probes and not searcher.lists:
-        raise UsageError(
-            "--probes for an index without inverted lists", item=index, cure="leave it out"
-        )
-    source = samples.open()
-    if out.resolve() == source.root.resolve():
-        raise UsageError(
-            "the samples are read from this folder", item=out, cure="choose another --out"
-        )
-
-    def read_samples() -> Iterator[Sample]:
-        nonlocal source
-        source = samples.open()
-        return islice(source.samples(), limit)
-
-    check_images(searcher, source.root, supported, steps)
     for line in lacking:
         steps.warn(line)
-    if probes:
-        for part in searcher.lists:
-            searcher.probe(part, probes)
-    elif searcher.lists:
-        searches = [
-            supported.model_copy(update={"pages": n}) for n in {supported.pages, *pages.values()}
-        ]
-        tune_probes(read_samples(), searcher, source.root, searches, steps)
-    steps.stage("choose the mode of each source by recall of gold")
-    chosen = choose_modes(read_samples(), searcher, source.root, supported, steps, pages_of=pages)
-    source.problems.settle(skip_bad=skip_bad)
-    steps.stage("mine")
+    return supported
+
+
+def _write(
+    mined_samples: Iterable[tuple[Sample, Mined]], out: Path, rows: Format | None, wanted: int
+) -> dict[str, Any]:
+    """Write samples, drops and training rows as they are mined.
+
+    Args:
+        wanted: negatives of a training row that has all of them.
+
+    Returns:
+        Counts, for the summary.
+    """
     left_out: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
-    gold: Counter[str] = Counter()
-    short: list[str] = []
+    without_distractors: list[str] = []
     total = 0
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-        for name in (
-            MINED,
-            "samples.jsonl",
-            "drops.jsonl",
-            "rows.jsonl",
-        ):  # a folder without the first is unfinished
+        # a folder without the first is unfinished
+        for name in (MINED, "samples.jsonl", "drops.jsonl", "rows.jsonl"):
             (out / name).unlink(missing_ok=True)
     with ExitStack() as logs:
-        sample_log, drop_log = (
-            logs.enter_context(JsonlLog(out / f"{name}.jsonl")) for name in ("samples", "drops")
-        )
-        training = logs.enter_context(JsonlLog(out / "rows.jsonl")) if rows else None
-        read_again = read_samples()
-        image_hashes = ImageHashes(source.root, most=HASHES_IN_MEMORY)
-        at_cut = (
-            align_gold_of_sample(sample, searcher, Leaks(sample, image_hashes), gold)
-            for sample in read_again
-        )
-        for sample, mined in mine_samples(
-            at_cut,
-            searcher,
-            source.root,
-            supported,
-            chosen,
-            steps,
-            image_hashes,
-            chosen.question_count,
-            seed=seed,
-        ):
+        sample_log = logs.enter_context(JsonlLog(out / "samples.jsonl"))
+        drop_log = logs.enter_context(JsonlLog(out / "drops.jsonl"))
+        row_log = logs.enter_context(JsonlLog(out / "rows.jsonl")) if rows else None
+        for sample, mined in mined_samples:
             sample_log.append(sample)
-            if training is not None and rows:
-                for row in rows_of(sample, mined, rows, wanted=options.text + options.lexical):
-                    training.append(row)
+            if row_log is not None and rows:
+                for row in rows_of(sample, mined, rows, wanted=wanted):
+                    row_log.append(row)
             for drop in mined.drops:
                 drop_log.append(drop)
                 left_out[drop.reason] += 1
             kinds.update(e.mode for e in mined.negatives)
             total += 1
             if not mined.negatives:
-                short.append(sample.id)
-    summary = {
-        "from": origin,
-        "index": searcher.id,
-        "gold": dict(sorted(gold.items())),
+                without_distractors.append(sample.id)
+    return {
         "samples": total,
-        "without_distractors": short,
+        "without_distractors": without_distractors,
         "distractors": dict(sorted(kinds.items())),
         "left_out": dict(sorted(left_out.items())),
-        "probes": [setting._asdict() for setting in searcher.probes.values()],
-        "recall": [_recall_row(choice) for choice in chosen.choices],
-        "skipped": source.problems.summary(),
     }
-    write_json(out / MINED, summary)
-    return MinedFolder(
-        summary, tuple(chosen.choices), tuple(str(setting) for setting in searcher.probes.values())
-    )
 
 
 def _recall_row(choice: Choice) -> dict[str, Any]:

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from demur.core.errors import UsageError
-from demur.core.progress import QUIET, Progress
 from demur.core.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.corpora.leaks import STAGE, Leaks, adopt_negatives
 from demur.corpora.lineage import Gold
-from demur.corpora.near_duplicates import HASHES_IN_MEMORY, IMAGE_THRESHOLDS, ImageHash, ImageHashes
-from demur.curation.mining.choose import Mined, mine
+from demur.corpora.near_duplicates import IMAGE_THRESHOLDS
+from demur.curation.mining.choose import Mined, SearchResult, mine
 from demur.curation.mining.diversity import Similarity
 from demur.curation.mining.modes import ChosenModes, can_score
+from demur.curation.mining.objections import Stock
 from demur.curation.mining.options import MiningOptions, Pool
 from demur.curation.mining.queries import (
     READ,
+    Mining,
     Unsearchable,
     blocks_of,
     embed_questions,
@@ -42,22 +42,13 @@ SAME_FROM = 20
 
 
 def mine_samples(
-    samples: Iterable[Sample],
-    searcher: Searcher,
-    root: Path | None,
-    options: MiningOptions,
-    chosen: ChosenModes,
-    steps: Progress = QUIET,
-    image_hashes: Callable[[ImageRef], ImageHash | None] | None = None,
-    total: int = 0,
-    *,
-    seed: int = 0,
+    samples: Iterable[Sample], mining: Mining, chosen: ChosenModes, *, total: int = 0, seed: int = 0
 ) -> Iterator[tuple[Sample, Mined]]:
     """Each sample with its distractors, and what was mined for it.
 
     Args:
-        image_hashes: see `choose_modes`.
-        total: number of samples, for `steps`; 0 if unknown.
+        total: number of samples, for the progress; 0 if unknown.
+        seed: of ``sampling: random``.
 
     Yields:
         (sample with its native negatives, then the mined ones; what was mined). Native negatives that leak become a
@@ -67,59 +58,42 @@ def mine_samples(
     Raises:
         UsageError: see `choose_modes`; or the options want diversity, and passages have no vectors.
     """
+    searcher, options = mining.searcher, mining.options
     can_score(options, searcher)
-    image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
     similarity = _similarity_of_kind(options, searcher)
-    near = IMAGE_THRESHOLDS[options.same_image]
+    stock = Stock(searcher.documents, searcher, mining.image_hashes, similarity, seed)
     pictured_ids: set[str] = set()
     same_pictures: set[str] = set()
     done = 0
     for block in blocks_of(samples, searcher, options):
-        cases = _embed_questions(block, searcher, root, options, chosen)
-        for pool, quota in options.quotas.items():
-            if quota and pool == "visual":
-                _search_images(cases, searcher, options)
-            elif quota:
-                _search_passages(cases, pool, searcher, options, chosen)
-        for case in _with_hits(cases, searcher, options, chosen):
-            sample = case.sample
-            base, adopt_drops = (
-                adopt_negatives(sample, Leaks(sample, image_hashes, image_near=near))
-                if options.adopts
-                else (sample.model_copy(update={"negatives": ()}), [])
-            )
-            mined = mine(
-                base,
-                case.hits,
-                searcher.documents,
-                options,
-                image_hashes=image_hashes,
-                similarity=similarity,
-                gold_scores=case.golds,
-                dense_scores=case.dense,
-                gold=case.gold,
-                shelf=searcher,
-                seed=seed,
-            )
+        cases = _embed_questions(block, mining, chosen)
+        _search(cases, mining, chosen)
+        for case in _with_hits(cases, mining, chosen):
+            base, adopt_drops = _adopt_own_negatives(case.sample, options, stock)
+            mined = mine(base, case.search_results(), options, stock, case.gold)
             pictured_ids.update(e.id for e in mined.negatives if e.image is not None)
             same_pictures |= _same_pictures(mined, searcher, case.gold)
-            reasons = [] if case.unasked is None else [case.unasked]
-            if options.by_margin and not _margin_holds(case):
-                reasons.append(Unsearchable("no margin: the score of gold is not known", ""))
-            notes = [
-                Drop(sample=sample.id, stage=STAGE, reason=why, detail=detail)
-                for why, detail in reasons
-            ]
             dropped_ids = {drop.evidence for drop in adopt_drops}  # a search may find them again
             mine_drops = [drop for drop in mined.drops if drop.evidence not in dropped_ids]
-            mined = mined._replace(drops=(*notes, *adopt_drops, *mine_drops))
-            yield base.model_copy(update={"negatives": (*base.negatives, *mined.negatives)}), mined
+            drops = (*_unsearched(case, options), *adopt_drops, *mine_drops)
+            negatives = (*base.negatives, *mined.negatives)
+            yield base.model_copy(update={"negatives": negatives}), mined._replace(drops=drops)
             done += 1
             if done % READ == 0:
-                steps.count("samples mined", done, total)
-    steps.count("samples mined", done, total)
+                mining.steps.count("samples mined", done, total)
+    mining.steps.count("samples mined", done, total)
     if warning := same_picture_warning(pictured_ids, same_pictures):
-        steps.warn(warning)
+        mining.steps.warn(warning)
+
+
+def _adopt_own_negatives(
+    sample: Sample, options: MiningOptions, stock: Stock
+) -> tuple[Sample, list[Drop]]:
+    """The sample with those of its own negatives that become distractors, and drops of those that leak."""
+    if not options.adopts:
+        return sample.model_copy(update={"negatives": ()}), []
+    near = IMAGE_THRESHOLDS[options.same_image]
+    return adopt_negatives(sample, Leaks(sample, stock.image_hashes, image_near=near))
 
 
 def same_picture_warning(pictured: Collection[str], same_pictures: Collection[str]) -> str:
@@ -193,15 +167,17 @@ class _Case:
     unasked: Unsearchable | None = None
     """Why it, or the image of its gold evidence, cannot be searched with."""
 
+    def search_results(self) -> dict[Pool, SearchResult]:
+        """The result of each search, as `mine` takes it."""
+        return {
+            pool: SearchResult(hits, self.golds.get(pool), self.dense if pool == "text" else None)
+            for pool, hits in self.hits.items()
+        }
 
-def _embed_questions(
-    block: Sequence[Sample],
-    searcher: Searcher,
-    root: Path | None,
-    options: MiningOptions,
-    chosen: ChosenModes,
-) -> list[_Case]:
+
+def _embed_questions(block: Sequence[Sample], mining: Mining, chosen: ChosenModes) -> list[_Case]:
     """Embed the questions of samples; each image is read once."""
+    searcher, options = mining.searcher, mining.options
     cases = [_Case(sample, Gold(sample.gold, searcher.documents)) for sample in block]
     visual = bool(options.visual) and "image->image" in searcher.modes
     pools = [pool for pool, quota in options.quotas.items() if quota and pool != "visual"]
@@ -218,7 +194,7 @@ def _embed_questions(
     ) -> None:
         questions = [(case.sample.question, image(case.sample)) for case in group]
         for case, query_or_fault in zip(
-            group, embed_questions(questions, searcher, root, modes), strict=True
+            group, embed_questions(questions, searcher, mining.root, modes), strict=True
         ):
             if isinstance(query_or_fault, Unsearchable):
                 case.unasked = query_or_fault
@@ -245,14 +221,20 @@ def _passage_mode(sample: Sample, pool: Pool, chosen: ChosenModes) -> str:
     return mode if pool == "lexical" or by_text is None else by_text.mode
 
 
+def _search(cases: Sequence[_Case], mining: Mining, chosen: ChosenModes) -> None:
+    """Start the searches of every kind that is wanted."""
+    for pool, quota in mining.options.quotas.items():
+        if quota and pool == "visual":
+            _search_images(cases, mining)
+        elif quota:
+            _search_passages(cases, pool, mining, chosen)
+
+
 def _search_passages(
-    cases: Sequence[_Case],
-    pool: Pool,
-    searcher: Searcher,
-    options: MiningOptions,
-    chosen: ChosenModes,
+    cases: Sequence[_Case], pool: Pool, mining: Mining, chosen: ChosenModes
 ) -> None:
     """Search passages for every sample."""
+    searcher, options = mining.searcher, mining.options
     by_mode: dict[tuple[str, int], list[tuple[_Case, Query]]] = {}
     for case in cases:
         if case.query is not None:
@@ -274,20 +256,21 @@ def _search_passages(
                 case.results[pool] = results
 
 
-def _search_images(cases: Sequence[_Case], searcher: Searcher, options: MiningOptions) -> None:
+def _search_images(cases: Sequence[_Case], mining: Mining) -> None:
     """Search images near the query image, or near the gold image if the question is text."""
     cases_and_queries = [(case, case.image_query) for case in cases if case.image_query is not None]
-    results = searcher.iter_search(
-        [query for _, query in cases_and_queries], "image->image", hits_for(options, "visual")
+    results = mining.searcher.iter_search(
+        [query for _, query in cases_and_queries],
+        "image->image",
+        hits_for(mining.options, "visual"),
     )
     for case, _ in cases_and_queries:
         case.results["visual"] = results
 
 
-def _with_hits(
-    cases: Sequence[_Case], searcher: Searcher, options: MiningOptions, chosen: ChosenModes
-) -> Iterator[_Case]:
+def _with_hits(cases: Sequence[_Case], mining: Mining, chosen: ChosenModes) -> Iterator[_Case]:
     """Each case with its hits and the scores that limits and margins compare; `READ` cases at a time."""
+    searcher, options = mining.searcher, mining.options
     for start in range(0, len(cases), READ):
         read_cases = cases[start : start + READ]
         for case in read_cases:
@@ -353,6 +336,17 @@ def _score_gold(
         ]
         if best:
             case.golds[pool] = min(best)
+
+
+def _unsearched(case: _Case, options: MiningOptions) -> list[Drop]:
+    """Drops without evidence, which say why a sample could not be searched for or compared with gold."""
+    reasons = [] if case.unasked is None else [case.unasked]
+    if options.by_margin and not _margin_holds(case):
+        reasons.append(Unsearchable("no margin: the score of gold is not known", ""))
+    return [
+        Drop(sample=case.sample.id, stage=STAGE, reason=why, detail=detail)
+        for why, detail in reasons
+    ]
 
 
 def _margin_holds(case: _Case) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Sample
 from demur.core.uris import read_image
 from demur.corpora.lineage import Gold
-from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHash, ImageHashes, image_matcher
+from demur.corpora.near_duplicates import image_matcher
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import (
     IMAGE_MODES,
@@ -24,6 +25,7 @@ from demur.curation.mining.queries import (
     PASSAGES,
     TEXT_MODES,
     Asked,
+    Mining,
     blocks_of,
     embed_questions,
     image_to_match,
@@ -192,13 +194,9 @@ def tune_probes(
 
 def choose_modes(
     samples: Iterable[Sample],
-    searcher: Searcher,
-    root: Path | None,
-    options: MiningOptions,
-    steps: Progress = QUIET,
-    image_hashes: Callable[[ImageRef], ImageHash | None] | None = None,
-    total: int = 0,
+    mining: Mining,
     *,
+    total: int = 0,
     pages_of: Mapping[str, int] | None = None,
 ) -> ChosenModes:
     """Recall of gold for every mode, source by source, and the best of them.
@@ -211,90 +209,121 @@ def choose_modes(
     Args:
         samples: read once. Samples whose gold no mode can find (it is not in the index, or is an image where passages
             are searched) are in no denominator.
-        options: their modes are compared, if the index has them.
-        image_hashes: known hashes of images; None: a new `ImageHashes` of ``root``.
-        total: number of samples, for `steps`; 0 if unknown.
+        mining: the modes of its options are compared, if the index has them.
+        total: number of samples, for the progress; 0 if unknown.
         pages_of: source -> pages, where they differ from ``options.pages``.
 
     Raises:
         UsageError: a mode cannot be used for mining; or the options limit scores of texts, and the index has no dense
             vectors that give scores. UnknownPart: there is no such mode.
     """
+    searcher, options, pages_of = mining.searcher, mining.options, pages_of or {}
     can_score(options, searcher)
-    wanted_modes, pages_of = modes_of(options), pages_of or {}
-    recalls: dict[tuple[str, str], dict[str, Recall]] = {}
-    self_hits: Counter[tuple[str, str, str]] = Counter()
-    image_hashes = image_hashes or ImageHashes(root, most=HASHES_IN_MEMORY)
-    done = 0
     depth = max(*DEPTHS, options.pages, *pages_of.values())
+    by_image, by_text = _PageRecall(mining, depth), _PassageRecall(mining, depth)
+    done = 0
     for block in blocks_of(samples, searcher, options):
-        for kind, modes in (("pages", PAGE_MODES), ("passages", TEXT_MODES)):
-            usable_modes = [
-                mode for mode in modes if mode in wanted_modes and mode in searcher.modes
-            ]
-            samples_of_kind = [s for s in block if bool(s.images) == (kind == "pages")]
-            queries_or_faults = embed_questions(
-                [(s.question, query_image(s)) for s in samples_of_kind],
-                searcher,
-                root,
-                usable_modes,
-            )
-            searched = [
-                (s, query)
-                for s, query in zip(samples_of_kind, queries_or_faults, strict=True)
-                if isinstance(query, Query)
-            ]
-            gold = []
-            for sample, _ in searched:
-                sample_gold = Gold(sample.gold, searcher.documents)
-                ids = (
-                    sample_gold.pages_in(searcher)
-                    if kind == "pages"
-                    else sample_gold.parts_in(searcher)
-                )
-                gold.append(searcher.reached(ids, usable_modes, pages=kind == "pages"))
-            if not searched:
-                continue
-            for source in {sample.source for sample, _ in searched}:
-                for mode in usable_modes:  # in the order of modes, which decides between equals
-                    recalls.setdefault((kind, source), {}).setdefault(mode, Recall())
-            others = [mode for mode in usable_modes if mode not in IMAGE_MODES]
-            ranks = searcher.first_ranks([query for _, query in searched], others, depth, gold)
-            for mode, line in ranks.items():
-                for (sample, _), right, rank in zip(searched, gold, line, strict=True):
-                    recalls[kind, sample.source][mode].count(rank, known=bool(right))
-            for mode in (image_mode for image_mode in usable_modes if image_mode in IMAGE_MODES):
-                pages = _pages_by_image(searched, searcher, image_hashes, depth, mode)
-                for (sample, _), right, (ids, itself) in zip(searched, gold, pages, strict=True):
-                    self_hits[kind, sample.source, mode] += itself
-                    recalls[kind, sample.source][mode].add(ids, right)
+        by_image.count([sample for sample in block if sample.images])
+        by_text.count([sample for sample in block if not sample.images])
         done += len(block)
-        steps.count("questions asked in every mode", done, total)
-    chosen: dict[str, dict[str, Choice]] = {"pages": {}, "passages": {}}
-    for (kind, source), by_mode in recalls.items():
-        label = f"{source}: {'pages by image' if kind == 'pages' else 'passages by question'}"
-        cutoff = pages_of.get(source, options.pages) if kind == "pages" else PASSAGES
-        most_self_hits = max(self_hits[kind, source, mode] for mode in by_mode)
-        choice = chosen[kind][source] = best_mode(label, by_mode, at=cutoff)._replace(
-            own_images_indexed=most_self_hits
-        )
+        mining.steps.count("questions asked in every mode", done, total)
+    pages = by_image.choices(lambda source: pages_of.get(source, options.pages))
+    passages = by_text.choices(lambda source: PASSAGES)
+    for choice in (*pages.values(), *passages.values()):
         if choice.warning:
-            steps.warn(choice.warning)
-    return ChosenModes(chosen["pages"], chosen["passages"], done, pages_of)
+            mining.steps.warn(choice.warning)
+    return ChosenModes(pages, passages, done, pages_of)
+
+
+@dataclass
+class _PassageRecall:
+    """Recall of gold for the modes that find passages by a question, source by source."""
+
+    mining: Mining
+    depth: int
+    """Hits that are looked at."""
+    recalls: dict[str, dict[str, Recall]] = field(default_factory=dict)
+    """Source -> mode -> recall, in the order of modes, which decides between equals."""
+    self_hits: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(source, mode) -> questions whose own image was found."""
+
+    modes: ClassVar[tuple[str, ...]] = TEXT_MODES
+    label: ClassVar[str] = "passages by question"
+
+    def count(self, samples: Sequence[Sample]) -> None:
+        """Search with the questions in every mode, and count the gold that is found."""
+        searcher, modes = self.mining.searcher, self._usable_modes()
+        questions = [(sample.question, query_image(sample)) for sample in samples]
+        queries_or_faults = embed_questions(questions, searcher, self.mining.root, modes)
+        searched = [
+            (sample, query)
+            for sample, query in zip(samples, queries_or_faults, strict=True)
+            if isinstance(query, Query)
+        ]
+        if not searched:
+            return
+        gold = [self.gold_in_reach(sample, modes) for sample, _ in searched]
+        for sample, _ in searched:
+            for mode in modes:
+                self.recalls.setdefault(sample.source, {}).setdefault(mode, Recall())
+        by_rank = [mode for mode in modes if mode not in IMAGE_MODES]
+        queries = [query for _, query in searched]
+        for mode, ranks in searcher.first_ranks(queries, by_rank, self.depth, gold).items():
+            for (sample, _), right, rank in zip(searched, gold, ranks, strict=True):
+                self.recalls[sample.source][mode].count(rank, known=bool(right))
+        for mode in (mode for mode in modes if mode in IMAGE_MODES):
+            pages = _pages_by_image(searched, self.mining, self.depth, mode)
+            for (sample, _), right, (ids, itself) in zip(searched, gold, pages, strict=True):
+                self.self_hits[sample.source, mode] += itself
+                self.recalls[sample.source][mode].add(ids, right)
+
+    def gold_in_reach(self, sample: Sample, modes: Sequence[str]) -> set[str]:
+        """The passages of gold that one of these modes can find."""
+        searcher = self.mining.searcher
+        return searcher.reached(Gold(sample.gold, searcher.documents).parts_in(searcher), modes)
+
+    def choices(self, cutoff: Callable[[str], int]) -> dict[str, Choice]:
+        """Source -> the mode with the best recall.
+
+        Args:
+            cutoff: source -> how many hits count.
+        """
+        return {
+            source: best_mode(
+                f"{source}: {self.label}", recall_of_mode, at=cutoff(source)
+            )._replace(
+                own_images_indexed=max(self.self_hits[source, mode] for mode in recall_of_mode)
+            )
+            for source, recall_of_mode in self.recalls.items()
+        }
+
+    def _usable_modes(self) -> list[str]:
+        wanted, indexed = modes_of(self.mining.options), self.mining.searcher.modes
+        return [mode for mode in self.modes if mode in wanted and mode in indexed]
+
+
+class _PageRecall(_PassageRecall):
+    """Recall of gold for the modes that find pages by an image, source by source."""
+
+    modes = PAGE_MODES
+    label = "pages by image"
+
+    def gold_in_reach(self, sample: Sample, modes: Sequence[str]) -> set[str]:
+        """The pages of gold that one of these modes can find."""
+        searcher = self.mining.searcher
+        pages = Gold(sample.gold, searcher.documents).pages_in(searcher)
+        return searcher.reached(pages, modes, pages=True)
 
 
 def _pages_by_image(
-    samples_and_queries: Sequence[tuple[Sample, Query]],
-    searcher: Searcher,
-    image_hashes: Callable[[ImageRef], ImageHash | None],
-    depth: int,
-    mode: str,
+    samples_and_queries: Sequence[tuple[Sample, Query]], mining: Mining, depth: int, mode: str
 ) -> list[tuple[list[str], bool]]:
     """The first pages with images like the query image, itself left out, and whether it was found too."""
+    searcher = mining.searcher
     pages_and_itself: list[tuple[list[str], bool]] = [([], False)] * len(samples_and_queries)
 
     def needs_more(n: int, ids: list[str]) -> bool:
-        others = _without_own(ids, samples_and_queries[n][0], searcher, image_hashes)
+        others = _without_own(ids, samples_and_queries[n][0], mining)
         pages_and_itself[n] = searcher.pages_of(others)[:depth], len(others) < len(ids)
         return len(pages_and_itself[n][0]) < depth
 
@@ -302,19 +331,14 @@ def _pages_by_image(
     return pages_and_itself
 
 
-def _without_own(
-    ids: Sequence[str],
-    sample: Sample,
-    searcher: Searcher,
-    image_hashes: Callable[[ImageRef], ImageHash | None],
-) -> list[str]:
+def _without_own(ids: Sequence[str], sample: Sample, mining: Mining) -> list[str]:
     """The hits without those that show the query image, which come before all but `OWN` of the others."""
-    shows_query_image = image_matcher(sample.images, image_hashes)
+    shows_query_image = image_matcher(sample.images, mining.image_hashes)
     other_ids: list[str] = []
     for place, id in enumerate(ids):
         if len(other_ids) == OWN:
             return other_ids + list(ids[place:])
-        image = searcher.documents[id].image
+        image = mining.searcher.documents[id].image
         if image is None or not shows_query_image(image):
             other_ids.append(id)
     return other_ids

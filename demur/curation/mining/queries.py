@@ -6,14 +6,18 @@ Samples are embedded in blocks of bounded memory; each image is read once.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import rgb
+from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Modality, Sample
 from demur.core.uris import read_image
+from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHash, ImageHashes
 from demur.curation.mining.options import MiningOptions, Pool
 from demur.retrieval.modes import Query, canonical_mode
 from demur.retrieval.search import Searcher
@@ -37,6 +41,24 @@ Options = TypeVar("Options", bound=MiningOptions)
 """Mining options of a command or a recipe."""
 Asked = tuple[str, ImageRef | None]
 """A question and its query image."""
+
+
+@dataclass(frozen=True)
+class Mining:
+    """An open index, and how distractors are mined from it."""
+
+    searcher: Searcher
+    root: Path | None
+    """The folder that image uris of the samples start from."""
+    options: MiningOptions
+    steps: Progress = QUIET
+    known_hashes: Callable[[ImageRef], ImageHash | None] | None = None
+    """Known hashes of images; None: a new `ImageHashes` of ``root``."""
+
+    @cached_property
+    def image_hashes(self) -> Callable[[ImageRef], ImageHash | None]:
+        """Image -> its hash, for comparing looks."""
+        return self.known_hashes or ImageHashes(self.root, most=HASHES_IN_MEMORY)
 
 
 class Unsearchable(NamedTuple):

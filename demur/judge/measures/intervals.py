@@ -124,6 +124,8 @@ class Ends(NamedTuple):
     method: str
 
 
+FEW = 10
+"""Cases, of what is counted or of the rest, below which resamples of clusters spread too little."""
 NOTHING = Ends(None, None, "")
 """The interval of a share of no items."""
 
@@ -132,8 +134,9 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
     """Intervals of several shares of the same items, from the same resamples.
 
     Where the resamples do not spread (a share of exactly 0 or 1, a single cluster, clusters that are all alike) the
-    percentile interval would be a point, as if one were certain. With ``auto`` such a share gets Wilson's interval
-    with the clusters as its items, which is wide enough even if all items of a cluster go together.
+    percentile interval would be a point, as if one were certain; from a few cases (`FEW`) it is too narrow, so that one
+    hallucination would look surer than none. With ``auto`` such a share gets Wilson's interval with the clusters as its
+    items, which is wide enough even if all items of a cluster go together, and no less than the percentiles.
 
     Args:
         hits: float64 [items] in [0, 1] for each share: how much of the item counts (the mean over its draws).
@@ -158,11 +161,12 @@ def of_shares(hits: Sequence[Floats], cluster: Codes, method: Interval) -> list[
     intervals = []
     for i, h in enumerate(hits):
         ends = percentile(totals[:, i] / totals[:, -1], method.level)
-        if automatic and (ends is None or is_point(*ends)):
+        cases = min(float(h.sum()), n - float(h.sum()))
+        if automatic and (ends is None or is_point(*ends) or cases < FEW):
             share = round(float(h.sum()) / n, 12)
-            intervals.append(
-                _ends(wilson(share * clusters, clusters, method.level), str(Wilson(method.level)))
-            )
+            low, high = wilson(share * clusters, clusters, method.level) or (0.0, 1.0)
+            pair = (low, high) if ends is None else (min(low, ends[0]), max(high, ends[1]))
+            intervals.append(_ends(pair, str(Wilson(method.level))))
         else:
             intervals.append(_ends(ends, str(method)))
     return intervals

@@ -74,9 +74,16 @@ def shares(step: str) -> Shares:
     return Shares(*(np.clip(share, 0.0, 0.45) for share in drawn_shares))
 
 
-def without_errors(counted: float | Floats, chances: Shares) -> Floats:
-    """float64 [draws]: the share that would be counted without errors (Rogan and Gladen 1978)."""
-    share: Floats = (counted - chances.false) / (1 - chances.false - chances.missed)
+def without_errors(counted: float, chances: Shares) -> Floats:
+    """float64 [draws]: the share that would be counted without errors (Rogan and Gladen 1978).
+
+    A false share above what was counted, or a missed one above the rest, is known not to hold here: in its place stands
+    no error, as much as there can be, or something between (a third of the draws each).
+    """
+    between = np.clip(3 * np.random.Generator(np.random.PCG64(SEED)).random(DRAWS) - 1, 0.0, 1.0)
+    false = np.where(chances.false > counted, counted * between, chances.false)
+    missed = np.where(chances.missed > 1 - counted, (1 - counted) * between, chances.missed)
+    share: Floats = (counted - false) / (1 - false - missed)
     return np.clip(share, 0.0, 1.0)
 
 

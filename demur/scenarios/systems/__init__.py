@@ -167,15 +167,6 @@ def split_name(system: SystemLike) -> tuple[str, SystemLike]:
     return (match[1], match[2]) if match else ("", system)
 
 
-def calls_models(system: SystemLike) -> bool:
-    """Whether a system is a model by name, or made of models (``multi_agent:``), and so takes sampling options."""
-    from demur.scenarios.systems.model import ModelSystem
-
-    _, spec = split_name(system)
-    factory = plugins.find("systems", spec)[0] if isinstance(spec, str) else None
-    return isinstance(factory, type) and issubclass(factory, ModelSystem)
-
-
 def name_of(system: SystemLike) -> str:
     """The name of a system before it is opened: the user's, its id, or ``python:module:function``.
 

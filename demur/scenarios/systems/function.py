@@ -122,7 +122,7 @@ class Function:
         takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._wanted = (
             [n for n in GIVEN if takes_any_name or n in parameters]
-            if "question" in parameters
+            if parameters.keys() & set(GIVEN)
             else None
         )
         if signature:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import TRUST, Parser, add_shared, budget_of, job, json_object, positive
+from demur.cli._arguments import TRUST, Parser, add_shared, job, json_object, positive
 from demur.cli._output import note, print_json, print_tables, say, show_plan
 from demur.core.text import command
 from demur.core.untrusted import trusting
@@ -301,7 +301,7 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
             skip_bad=args.skip_bad,
             sampling=sampling,
             concurrency=args.concurrency,
-            budget=budget_of(args),
+            budget=args.budget,
             prices=args.prices,
             steps=steps,
             fresh=args.fresh,

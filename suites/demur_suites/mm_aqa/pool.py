@@ -74,7 +74,7 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
     """
     if not spec:
         return Pool(sample_corpus(seed), Counter())
-    from demur.curation.sources import open_source, source_named
+    from demur.sources import open_source, source_named
 
     problems = Problems()
     if named := source_named(spec):

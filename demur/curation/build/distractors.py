@@ -1,0 +1,98 @@
+"""Stage II of a build: mine distractors for each source from its own index, with its own options.
+
+VLM-DeflectionBench, section 3.2 and appendix H: negatives that a source ships are adopted, else distractors are mined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from demur.core.progress import Progress
+from demur.core.records import Drop, Sample
+from demur.corpora.leaks import Leaks, adopt_negatives
+from demur.corpora.near_duplicates import IMAGE_THRESHOLDS
+from demur.curation.build.knowledge_bases import KnowledgeBase, nothing_to_mine
+from demur.curation.build.recipe import BuildRecipe
+from demur.curation.build.sample_pool import SampledPool
+from demur.curation.mining.mine import mine_samples
+from demur.curation.mining.modes import check_images, choose_modes, tune_probes
+from demur.curation.mining.queries import Mining, supported_options
+from demur.retrieval.recall import Choice
+
+
+def mine_pool(
+    recipe: BuildRecipe,
+    pool: SampledPool,
+    survivors: Sequence[Sample],
+    bases: Mapping[str, KnowledgeBase],
+    steps: Progress,
+) -> tuple[list[Choice], dict[str, Sample], list[Drop]]:
+    """Tune the indexes and choose the best retrieval modes on the whole pool, then mine for the survivors.
+
+    Args:
+        pool: all samples; the modes are chosen on them, so that the choice does not depend on the survivors.
+        bases: source -> its knowledge base, with its index if it is mined (`demur.curation.build.knowledge_bases`).
+
+    Returns:
+        The chosen modes per source and kind of question, the survivors with their candidate distractors by id, and the
+        drops; a `Drop` without evidence says why a sample could not be mined for.
+
+    Raises:
+        UsageError: nothing can be mined from a source as the recipe asks.
+    """
+    choices: list[Choice] = []
+    mined: dict[str, Sample] = {}
+    drops: list[Drop] = []
+    for source, base in bases.items():
+        todo = [s for s in survivors if s.source == source]
+        if base.searcher is None:
+            for sample in todo:
+                mined[sample.id], leaking = _adopt(sample, base, pool)
+                drops += leaking
+            continue
+        pool_samples = [s for s in pool.samples if s.source == source]
+        mining = _open_mining(base, pool_samples, todo, pool, steps)
+        check_images(base.searcher, pool.root, mining.options, steps, f"{source}: ")
+        tune_probes(pool_samples, base.searcher, pool.root, [mining.options], steps)
+        chosen = choose_modes(pool_samples, mining, total=len(pool_samples))
+        choices += chosen.choices
+        for sample, outcome in mine_samples(
+            todo, mining, chosen, total=len(todo), seed=recipe.seed
+        ):
+            mined[sample.id] = base.placed(sample)
+            drops += outcome.drops
+    return choices, mined, drops
+
+
+def _adopt(sample: Sample, base: KnowledgeBase, pool: SampledPool) -> tuple[Sample, list[Drop]]:
+    """A sample of a source that nothing is mined for, with its own negatives if they are adopted."""
+    retrieval = base.retrieval_spec
+    if not retrieval.adopts:
+        sample = sample.model_copy(update={"negatives": ()})
+    near = IMAGE_THRESHOLDS[retrieval.same_image]
+    return adopt_negatives(sample, Leaks(sample, pool.image_hashes, image_near=near))
+
+
+def _open_mining(
+    base: KnowledgeBase,
+    pool_samples: Sequence[Sample],
+    survivors: Sequence[Sample],
+    pool: SampledPool,
+    steps: Progress,
+) -> Mining:
+    """The index of a source and the options that it supports; what it does not becomes a note and a warning.
+
+    Raises:
+        UsageError: nothing can be mined.
+    """
+    assert base.searcher is not None
+    options, lacking = supported_options(
+        base.retrieval_spec, base.searcher.modes, pictured=any(s.images for s in pool_samples)
+    )
+    base.notes += [line for line in lacking if line not in base.notes]
+    has_negatives = options.adopts and any(s.negatives for s in survivors)
+    if lacking and not options.wanted and not has_negatives:
+        raise nothing_to_mine(base.source, lacking)
+    for line in base.notes:
+        steps.warn(f"{base.source}: {line}")
+    return Mining(base.searcher, pool.root, options, steps, pool.image_hashes)

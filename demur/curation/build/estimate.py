@@ -1,0 +1,365 @@
+"""Estimates what a build will ask and cost before any call: calls, tokens and money per stage and gate.
+
+The recipe is read as by a build (`demur.curation.build.inputs`). Verdicts of the build folder and of other builds
+(`demur.curation.build.verdicts`) stand for what gates would answer; what they leave open is drawn
+(`demur.curation.build.replays`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
+
+import numpy as np
+
+from demur.core.records import Record, Request, Sample
+from demur.core.spec import split_part
+from demur.core.uris import read_image
+from demur.curation.build.askable import Askable, Skips, all_can_be_asked
+from demur.curation.build.context import gate_opener
+from demur.curation.build.folder import FolderRecipe
+from demur.curation.build.inputs import read_inputs
+from demur.curation.build.recipe import BuildRecipe
+from demur.curation.build.replays import ALGORITHM1, DRAWN, LEFT, Projection, project
+from demur.curation.build.sample_pool import SampledPool, kept_pool
+from demur.curation.build.verdicts import (
+    GateRates,
+    Origin,
+    Place,
+    known_verdicts,
+    parse_rates,
+    rates_of,
+)
+from demur.curation.gates.funnel import GateQuery, Stage
+from demur.curation.gates.runner import GateQuestions, ask_of, model_options
+from demur.curation.gates.spec import GateSpec
+from demur.scenarios.conditions import Prompts
+from demur.scenarios.systems import SystemContext
+from demur.scenarios.systems.model import ModelSystem
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+LEARNT_UP_TO = 0.05
+"""Largest share of calls with answers drawn by unmeasured rates, of an estimate that counts as learnt."""
+STAND_INS = 200
+"""Questions that the mean size of distractor questions is estimated from."""
+BUILT_IN = frozenset({"prior", "reader", "answers"})
+
+
+class StageEstimate(Record):
+    """One gate in one stage."""
+
+    stage: Stage
+    gate: str
+    naive: int
+    """Questions that Algorithm 1 asks it."""
+    at_most: int
+    """Questions if every sample reaches the stage and every answer is needed."""
+    expected: int
+    """Questions that it was asked in the build folder, and those that the funnel still asks it."""
+    had: int
+    """Verdicts in the journal of the build folder."""
+    rate: float
+    """Probability of CORRECT, of the questions that the funnel asks it."""
+    rate_from: Origin
+    tokens: int
+    """Expected prompt tokens; 0 for a gate that calls no model."""
+    waits: bool
+    """Whether its answers come from a model or the user's code, not from a built-in system."""
+    money_expected: float | None
+    """US dollars; None if no price is known."""
+    money_at_most: float | None
+
+
+class BuildEstimate(Record):
+    """The whole recipe."""
+
+    samples: int
+    candidates: int
+    """Most distractors per sample."""
+    lines: tuple[StageEstimate, ...]
+    calls: tuple[int, int]
+    """Total questions: 95 % interval, from independent to nested gates."""
+    money: tuple[float, float] | None
+    """The same for US dollars to pay; None if a price is not known."""
+    kept: float
+    """Share of the pool that is expected to be kept."""
+    kept_range: tuple[float, float]
+    verdicts: int
+    """Verdicts that the estimate uses."""
+    basis: Literal["learnt", "assumed"]
+    """``assumed`` if more than `LEARNT_UP_TO` of the answers are drawn by assumed or given rates."""
+    notes: tuple[str, ...]
+
+    def seconds(self, per_second: float) -> float:
+        """Time for the expected questions to models and the user's code, at that many answers per second."""
+        return (
+            sum(max(0, line.expected - line.had) for line in self.lines if line.waits) / per_second
+        )
+
+    def total(self, column: Literal["naive", "at_most", "expected", "had", "tokens"]) -> int:
+        """Sum of a column."""
+        return sum(getattr(line, column) for line in self.lines)
+
+    def dollars(self, column: Literal["money_expected", "money_at_most"]) -> float | None:
+        """Sum of a column of money; None if a value is unknown."""
+        values = [getattr(line, column) for line in self.lines]
+        return None if None in values else sum(values)
+
+
+class PlanOptions(TypedDict, total=False):
+    """What an estimate is based on."""
+
+    base: Path
+    """Folder that the recipe's relative paths start from; default: the current one."""
+    skip_bad: bool
+    """Leave bad records out."""
+    rates: Mapping[str, float] | None
+    """``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1]; overrides measured rates."""
+    prices: Path | None
+    """Price table that overlays the shipped one."""
+    learn_from: Path | None
+    """Another build, or its release, whose verdicts count as well: a pilot on part of the pool, an earlier version.
+    Gates are the same when they have the same name."""
+
+
+def estimate_build(
+    recipe: BuildRecipe,
+    out: Path,
+    *,
+    keep_pool: bool = True,
+    all_asked: bool = True,
+    **options: Unpack[PlanOptions],
+) -> BuildEstimate:
+    """Estimate a build. This reads the sources, embeds nothing and makes no call.
+
+    Args:
+        out: its build folder; its verdicts and replies cost nothing.
+        keep_pool: leave the sources' pool in ``out`` for the build if it has none; else nothing is written.
+        all_asked: every question of the funnel must have a gate, as in a build.
+        options: see `PlanOptions`.
+
+    Raises:
+        UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
+        BadInput: problems of the sources.
+    """
+    specs = recipe.specs()
+    given_rates = parse_rates(options.get("rates") or {}, specs)
+    stated = FolderRecipe(recipe, options.get("base", Path()), options.get("skip_bad", False), out)
+    # that of a build is needed by explain and rebuild
+    keep_pool = keep_pool and kept_pool(out / "build" / "pool") is None
+    pool = read_inputs(stated, keep_pool=keep_pool).pool
+    skips = _find_skips(recipe, pool)
+    if all_asked and not stated.skip_bad:
+        all_can_be_asked(recipe, pool, skips)
+    places = [
+        (name, stage) for stage in Stage for name, spec in specs.items() if stage in spec.stages
+    ]
+    verdicts = known_verdicts(out, options.get("learn_from"), places)
+    labels = [each.labels for each in verdicts.known.values()]
+    rates = rates_of(places, labels, given_rates, recipe.rules)
+    ledger, prices = out / "build" / "calls.sqlite", options.get("prices")
+    costs = {place: _cost_of_call(recipe, place, pool, ledger, prices) for place in places}
+    askable = Askable.of_pool(recipe, pool, skips, verdicts.own)
+    projection = project(recipe, pool.samples, askable, verdicts, rates)
+    recorded = verdicts.count_own(pool.samples)
+    lines = []
+    for place, to_ask, naive in zip(
+        places, projection.mean(LEFT), projection.mean(ALGORITHM1), strict=True
+    ):
+        name, stage = place
+        most_calls, had, cost = (
+            askable.most_calls(name, stage, pool.samples),
+            recorded[place],
+            costs[place],
+        )
+        lines.append(
+            StageEstimate(
+                stage=stage,
+                gate=name,
+                naive=round(naive),
+                at_most=most_calls,
+                expected=min(most_calls, had + round(to_ask)),
+                had=had,
+                rate=round(rates.rate[place], 4),
+                rate_from=rates.origin[place],
+                tokens=round(to_ask * cost.tokens),
+                waits=split_part(specs[name].system)[0] not in BUILT_IN,
+                money_expected=None if cost.expected is None else to_ask * cost.expected,
+                money_at_most=None if cost.most is None else max(0, most_calls - had) * cost.most,
+            )
+        )
+    calls_low, calls_high = projection.questions_interval(np.ones(len(places)))
+    kept_low, kept_high = projection.kept_interval()
+    basis = _basis(projection, rates, recorded.total())
+    price_notes = dict.fromkeys(note for cost in costs.values() for note in cost.notes)
+    return BuildEstimate(
+        samples=len(pool.samples),
+        candidates=max(map(len, askable.kinds.values())),
+        lines=tuple(lines),
+        calls=(round(recorded.total() + calls_low), round(recorded.total() + calls_high)),
+        money=_money_interval(projection, list(costs.values())),
+        kept=round(projection.kept, 4),
+        kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
+        verdicts=verdicts.total,
+        basis=basis,
+        notes=(*verdicts.notes, *_notes(recipe, basis), *price_notes),
+    )
+
+
+def _basis(projection: Projection, rates: GateRates, recorded: int) -> Literal["learnt", "assumed"]:
+    """Whether most answers are known or drawn by measured rates.
+
+    Args:
+        recorded: labels that the build folder holds.
+    """
+    drawn = zip(rates.origin.values(), projection.mean(DRAWN), strict=True)
+    guessed = sum(count for origin, count in drawn if origin != "measured")
+    share = guessed / max(1, recorded + projection.mean(LEFT).sum())
+    return "learnt" if share <= LEARNT_UP_TO else "assumed"
+
+
+def _money_interval(
+    projection: Projection, costs: Sequence[CallCost]
+) -> tuple[float, float] | None:
+    """Interval of the US dollars to pay; None if a price is not known."""
+    if any(cost.expected is None or cost.most is None for cost in costs):
+        return None
+    usual = np.array([cost.expected for cost in costs], dtype=np.float64)
+    most = np.array([cost.most for cost in costs], dtype=np.float64)
+    return projection.questions_interval(usual)[0], projection.questions_interval(most)[1]
+
+
+def _notes(recipe: BuildRecipe, basis: Literal["learnt", "assumed"]) -> Iterator[str]:
+    """What the figures do not include, a line each."""
+    if basis == "assumed":
+        yield (
+            "some rates are assumed, as marked; the interval is from independent gates to gates where each knows all "
+            "that a weaker one knows. Build a pilot on a few samples per topic, then plan with --learn-from PILOT"
+        )
+    if recipe.judge != "local":
+        yield f"the cost of the judge {recipe.judge} is not included"
+    if recipe.topic_names is not None and recipe.topics != "none":
+        yield f"naming at most 30 topics, one call each to {recipe.topic_names.system}, is not included"
+    if recipe.retest:
+        yield f"the re-test of {recipe.retest} kept samples is not included"
+    others = [
+        name
+        for name, spec in recipe.specs().items()
+        if split_part(spec.system)[0] not in {*BUILT_IN, "model"}
+    ]
+    if others:
+        yield f"costs of {', '.join(others)} are unknown"
+
+
+def _find_skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
+    """Which gates cannot be asked what. Opens the gates, but embeds and sends nothing."""
+    specs, prompts = recipe.specs(), Prompts()
+
+    def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return np.zeros((len(texts), 1), np.float32)
+
+    context = SystemContext(
+        read_image=lambda ref: read_image(ref, pool.root),
+        embed=embed,
+        recognise=lambda ref: [],
+        pool=pool.samples,
+        prompts=prompts,
+    )
+    opened = cache(gate_opener(specs, context, {}))
+    for name in specs:  # raises now for a gate that cannot be opened
+        opened(name, 0).revision  # noqa: B018 - of a model that is a function: it is imported
+
+    questions = GateQuestions(specs, recipe.seed, prompts)
+
+    def skips(sample: Sample, stage: Stage, distractor: str) -> dict[str, str]:
+        return questions.skip_reasons(lambda name: opened(name, 0), sample, stage, distractor)
+
+    return skips
+
+
+class CallCost(NamedTuple):
+    """A mean question of a stage to a gate, of those without a reply yet."""
+
+    tokens: float = 0.0
+    """Of the prompt."""
+    expected: float | None = 0.0
+    """US dollars; None if no price is known."""
+    most: float | None = 0.0
+    notes: Sequence[str] = ()
+    """On the price."""
+
+
+def _cost_of_call(
+    recipe: BuildRecipe, place: Place, pool: SampledPool, ledger: Path, prices: Path | None
+) -> CallCost:
+    """The cost of a question of a stage to a gate."""
+    name, stage = place
+    spec = recipe.specs()[name]
+    kind, address = split_part(spec.system)
+    if kind != "model" or not address:
+        return CallCost()
+    from demur.models.estimate import estimate_calls
+
+    options: dict[str, Any] = {**model_options(spec.options), "name": name}
+    context = SystemContext(
+        read_image=lambda ref: read_image(ref, pool.root), prompts=Prompts(), options=options
+    )
+    system = ModelSystem(address, context)
+    requests = _requests(system, spec, GateQuery(name, stage), pool.samples, recipe.seed)
+    of_distractors = stage is Stage.DISTRACTOR
+    estimate = estimate_calls(
+        stage.value,
+        system.addresses[0],
+        islice(requests, STAND_INS) if of_distractors else requests,
+        ledger=None if of_distractors else ledger,
+        prices=prices,
+    )
+    (line,) = estimate.lines
+    if not line.to_pay:
+        return CallCost()
+    expected, most = (
+        None if money is None else money / line.to_pay for money in (line.expected, line.money)
+    )
+    return CallCost(line.prompt / line.to_pay, expected, most, estimate.notes)
+
+
+def _requests(
+    system: ModelSystem, spec: GateSpec, query: GateQuery, samples: Sequence[Sample], seed: int
+) -> Iterator[Request]:
+    """One request for each sample; gold evidence has about the size of distractors, which are not mined yet."""
+    prompts = Prompts()
+    for sample in samples:
+        of_distractors = query.stage is Stage.DISTRACTOR
+        for evidence_id in [e.id for e in sample.gold] if of_distractors else [""]:
+            question = query._replace(distractor=evidence_id)
+            ask = ask_of(sample, question, seed, spec.condition, prompts)
+            if not system.skip_reason(ask):
+                yield system.request(ask)
+                break
+
+
+def estimate_convergence(recipe: BuildRecipe, out: Path, **options: Any) -> BuildEstimate:
+    """Estimate `demur.curation.build.convergence.measure_convergence`; writes nothing.
+
+    It is Stage I of an exhaustive build with the monitors among the gates.
+
+    Args:
+        options: as of `estimate_build`.
+    """
+    watched = (g.model_copy(update={"stages": (Stage.PARAMETRIC,)}) for g in recipe.monitors)
+    plan = recipe.model_copy(update={"gates": (*recipe.gates, *watched), "monitors": ()})
+    whole_build = estimate_build(plan, out, keep_pool=False, all_asked=False, **options)
+    lines = tuple(
+        line.model_copy(update={"expected": line.at_most, "money_expected": line.money_at_most})
+        for line in whole_build.lines
+        if line.stage is Stage.PARAMETRIC
+    )
+    estimate = whole_build.model_copy(update={"lines": lines})
+    calls, money = estimate.total("at_most"), estimate.dollars("money_at_most")
+    exact = {"calls": (calls, calls), "money": None if money is None else (money, money)}
+    return estimate.model_copy(update=exact)

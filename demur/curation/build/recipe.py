@@ -1,0 +1,250 @@
+"""A recipe: everything that decides what a release holds, in one YAML file (``recipe.yaml``).
+
+`demur build` runs it, the release's manifest repeats it, and ``recipe.schema.json`` beside this file is its JSON
+schema for editors (`python -m demur.curation.build.recipe` prints it). Every key is checked before any work starts; the error
+for a mistyped key names the nearest one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+
+from demur.core.errors import UsageError, did_you_mean
+from demur.core.records import Record
+from demur.core.store import parsed_yaml, read_text
+from demur.curation.build.presets import PRESETS
+from demur.curation.gates.funnel import Rules, Stage
+from demur.curation.gates.spec import GateSpec
+from demur.curation.mining.options import MiningOptions, complaint
+from demur.release.layout import NAME, VERSION
+from demur.sources.field_map import repeated_keys
+
+CHUNK = r"^\d+:\d+$"
+SCHEMA = "recipe.schema.json"
+"""The JSON schema of a recipe, beside this file."""
+
+
+class RetrievalSpec(MiningOptions):
+    """How distractors are found: the options of `demur mine`, and the index that they are found in.
+
+    Every source has an index of its own knowledge base. What a source's ``retrieval`` leaves out is as the common one
+    says.
+    """
+
+    encoder: str = "offline"
+    """``offline``, ``open_clip:EVA02-B-16/merged2b_s8b_b131k``, ``sentence-transformers:facebook/contriever`` ..."""
+    text_encoder: str | None = Field(default=None, min_length=1)
+    """Another encoder for passages, which ranks those of the pages found (the paper: EVA-CLIP finds pages, Contriever
+    ranks their passages); None for the same one."""
+    chunk: str | None = Field(default=None, pattern=CHUNK)
+    """``SIZE:OVERLAP`` in tokens: documents are cut into passages (the paper: 250:32), gold evidence too."""
+    tokenizer: str | None = Field(default=None, min_length=1)
+    """What counts the tokens: a tokenizer.json, or the name of a model on the Hugging Face hub; None counts words."""
+    query_images: bool = False
+    """Let the images that other samples ask about be distractors too (equation 3: query and metadata images)."""
+    index: str | None = Field(default=None, min_length=1)
+    """An index folder that was built already (`demur index build`), relative to the recipe; it is never changed. None
+    builds one, below the build's own folder."""
+
+    @model_validator(mode="after")
+    def _tokens_of_what_is_cut(self) -> Self:
+        if self.tokenizer and not self.chunk and not self.index:
+            raise ValueError(
+                "tokenizer without chunk: nothing is cut (the paper's chunk is 250:32)"
+            )
+        return self
+
+
+class SourceSpec(Record):
+    """One source of samples and documents."""
+
+    name: str
+    """A registered source (`demur sources list`), or ``module:Class``."""
+    path: str | None = None
+    """Its folder; relative to the recipe. None for a source that ships with demur."""
+    per_topic: int | None = Field(default=None, ge=1)
+    """Take at most that many samples of each topic, chosen by the seed; None takes all."""
+    retrieval: RetrievalSpec | None = None
+    """How distractors are found for this source, where it differs from the common way and from the preset's."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Passed to the source as it is."""
+
+
+class NamerSpec(Record):
+    """A model that is asked about something else than questions."""
+
+    system: str = Field(pattern="^model:.")
+    """A model by name: ``model:openai/gpt-4o``, ``model:http://localhost:8000/v1#NAME`` ..."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Sampling (temperature, max_tokens, seed ...), and ``images: none`` of one that takes no images."""
+
+
+class BuildRecipe(Record):
+    """The whole recipe."""
+
+    name: str
+    version: str = "0.1.0"
+    seed: int = 0
+    preset: str | None = None
+    """A published recipe that fills in, source by source, what this one leaves out: ``vlm-deflectionbench``."""
+    sources: tuple[SourceSpec, ...] = Field(min_length=1)
+    gates: tuple[GateSpec, ...] = Field(min_length=1)
+    judge: str = "local"
+    retrieval: RetrievalSpec = Field(default_factory=RetrievalSpec)
+    rules: Rules = Field(default_factory=Rules)
+    monitors: tuple[GateSpec, ...] = ()
+    """Systems that decide nothing: `demur convergence` watches their answers without evidence as gates are added."""
+    retest: int = Field(default=25, ge=0)
+    """Kept samples that the gates are asked again without evidence, to tell sampling noise from knowledge."""
+    topics: Literal["bertopic", "none"] = "none"
+    """How topics are found in the questions, for the comparison of pool and release, beside the source's own."""
+    topic_names: NamerSpec | None = None
+    """A model that names the topics found in the questions from ten representative ones of each; None: their words."""
+    limits: tuple[str, ...] = ()
+    """Lines for the dataset card: what this release cannot be used for."""
+    authors: tuple[str, ...] = ("The makers of this release",)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_retrieval(cls, data: Any) -> Any:
+        """Complete each source's ``retrieval``: its own keys override the common ones, which override the preset's."""
+        if not isinstance(data, Mapping):
+            return data
+        name = data.get("preset")
+        if name is not None and (not isinstance(name, str) or name not in PRESETS):
+            raise ValueError(
+                f"preset: no preset named {name!r}; there is {', '.join(sorted(PRESETS))}"
+            )
+        preset, common, sources = (
+            PRESETS.get(str(name), {}),
+            data.get("retrieval") or {},
+            data.get("sources"),
+        )
+        if (
+            not isinstance(sources, Sequence)
+            or isinstance(sources, str)
+            or not isinstance(common, Mapping)
+        ):
+            return data  # the fields report what is wrong
+
+        def complete_source(source: Any) -> Any:
+            source_retrieval = source.get("retrieval") if isinstance(source, Mapping) else None
+            of_preset = preset.get(str(source.get("name"))) if isinstance(source, Mapping) else None
+            if (source_retrieval is None and of_preset is None) or not isinstance(
+                source_retrieval or {}, Mapping
+            ):
+                return source
+            return {
+                **source,
+                "retrieval": {**(of_preset or {}), **common, **(source_retrieval or {})},
+            }
+
+        return {**data, "sources": [complete_source(source) for source in sources]}
+
+    @field_validator("name", "version")
+    @classmethod
+    def _fit_for_a_release(cls, value: str, info: ValidationInfo) -> str:
+        form, cure = VERSION, "it as 1.0.0"
+        if info.field_name == "name":
+            form, cure = NAME, "up to 96 letters, digits, dots, dashes and underscores"
+        if not form.fullmatch(value):
+            raise ValueError(f"{value!r} (write {cure})")
+        return value
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Self:
+        if not any(Stage.PARAMETRIC in g.stages for g in self.gates):
+            raise ValueError("no gate is asked without evidence: give one the stage 'parametric'")
+        for source in self.sources:
+            retrieval = self.retrieval_of(source)
+            if retrieval.negatives == "mined" and retrieval.wanted < self.rules.k_min:
+                raise ValueError(
+                    f"k_min={self.rules.k_min} distractors per sample, but retrieval for {source.name} finds at most "
+                    f"{retrieval.wanted} (text + lexical + visual)"
+                )
+        if self.topic_names is not None and self.topics == "none":
+            raise ValueError("topic_names has no topics to name: write topics: bertopic")
+        names = [g.id for g in (*self.gates, *self.monitors)]
+        if twice := {n for n in names if names.count(n) > 1}:
+            raise ValueError(
+                f"two gates or monitors have the same name: {', '.join(sorted(twice))}"
+            )
+        return self
+
+    def retrieval_of(self, source: SourceSpec) -> RetrievalSpec:
+        """The mining options of a source."""
+        return source.retrieval or self.retrieval
+
+    def specs(self) -> dict[str, GateSpec]:
+        """The gates by name."""
+        return {g.id: g for g in self.gates}
+
+
+def load_recipe(path: Path) -> BuildRecipe:
+    """Read and check a recipe.
+
+    Raises:
+        UsageError: not YAML, or wrong keys or values; names all of them, with the nearest keys.
+    """
+    text = read_text(path)
+    data = parsed_yaml(text, str(path))
+    if not isinstance(data, dict):
+        raise UsageError(
+            "a recipe is a mapping of keys", item=path, cure="see docs/recipe.md for an example"
+        )
+    if twice := list(repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader))):
+        raise UsageError(
+            "; ".join(f"{key} occurs twice" for key in twice), item=path, cure="keep one of them"
+        )
+    return parse_recipe(data, str(path))
+
+
+def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
+    """Check a recipe given as plain values."""
+    try:
+        return BuildRecipe.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(
+            "; ".join(_say_what_is_wrong(e) for e in error.errors()),
+            item=item,
+            cure="correct the recipe; docs/recipe.md lists the keys",
+        ) from error
+
+
+def _say_what_is_wrong(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        place = ".".join(str(step) for step in error["loc"])
+        near = did_you_mean(str(error["loc"][-1]), _known_keys(error["loc"][:-1]), cutoff=0.6)
+        return f"{place}: no such key" + (f" ({near})" if near else "")
+    return complaint(error)
+
+
+def _known_keys(place: Sequence[object]) -> list[str]:
+    """Keys that a recipe has at a place."""
+    parts: dict[object, type[Record]] = {
+        "sources": SourceSpec,
+        "gates": GateSpec,
+        "monitors": GateSpec,
+        "rules": Rules,
+        "retrieval": RetrievalSpec,
+        "topic_names": NamerSpec,
+    }
+    return sorted(
+        next((parts[step] for step in reversed(place) if step in parts), BuildRecipe).model_fields
+    )
+
+
+def schema() -> str:
+    """The JSON schema of a recipe, as `SCHEMA` holds it."""
+    return json.dumps(BuildRecipe.model_json_schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema())
