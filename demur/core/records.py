@@ -530,6 +530,8 @@ class Response(Record):
     reasoning: str = ""
     confidence: float | None = None
     """The system's own confidence in [0, 1], if it states one."""
+    computed_confidence: float | None = None
+    """What a method makes of further calls or tokens, in [0, 1] (P(True), a share of votes); nobody stated it."""
     logprobs: tuple[TokenLogprob, ...] = ()
     usage: Usage = Usage()
     finish_reason: str = ""

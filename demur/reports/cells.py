@@ -39,15 +39,29 @@ class Headline(NamedTuple):
     """Scenario -> canonical recipe text, for scenarios that any run asks."""
     repeats: int = 1
     """Largest number of independent answers to a question."""
+    also: tuple[str, ...] = ()
+    """Further conditions that count: those of a suite, each of whose questions has its own."""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """All conditions that count."""
+        return (self.condition, *self.also)
 
     def holds(self, row: Row) -> bool:
         """Whether a row counts for the headline numbers."""
-        return row.condition == self.condition and self.recipes.get(row.scenario) == row.recipe
+        return row.condition in self.conditions and self.recipes.get(row.scenario) == row.recipe
 
     def where(self, rows: Table) -> Table:
         """The rows that count for the headline numbers."""
         return rows.where(
-            asked_as(rows, {(s.value, text, self.condition) for s, text in self.recipes.items()})
+            asked_as(
+                rows,
+                {
+                    (s.value, text, condition)
+                    for s, text in self.recipes.items()
+                    for condition in self.conditions
+                },
+            )
         )
 
     def note(self) -> str:
@@ -59,7 +73,7 @@ class Headline(NamedTuple):
         if self.repeats > 1:
             repeats = f" Up to {self.repeats} repeats per item count as one: rates are means over repeats. "
             repeats += "n: items (graded repeats)."
-        return f"Prompt: {self.condition}. Evidence shown (k: distractors): {recipes or 'none'}.{repeats}"
+        return f"Prompt: {', '.join(self.conditions)}. Evidence shown (k: distractors): {recipes or 'none'}.{repeats}"
 
 
 def labelled_rates(run: Run, rows: Table, place: Flags, level: float = 0.95) -> tuple[Rates, int]:
@@ -188,7 +202,9 @@ def headline(runs: Sequence[Run]) -> Headline:
     matching = [(r, a) for r, a in twins if a in candidates[Scenario.ADVERSARIAL]]
     if matching:
         chosen[Scenario.REALISTIC], chosen[Scenario.ADVERSARIAL] = matching[0]
-    return Headline(condition, chosen, max((run.rows.repeats for run in runs), default=1))
+    of_suites = all(run.manifest.get("suite") for run in runs)
+    also = tuple(sorted(conditions.keys() - {condition})) if of_suites else ()
+    return Headline(condition, chosen, max((run.rows.repeats for run in runs), default=1), also)
 
 
 def _shared_recipes(runs: Sequence[Run], scenario: Scenario, condition: str) -> list[str]:

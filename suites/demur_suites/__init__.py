@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from demur_suites.audit import audit_tables
-    from demur_suites.base import Loaded, Option, Outputs, Suite, suite, suites
+    from demur_suites.base import Grade, Loaded, Outputs, Scored, Suite, suite, suites
+    from demur_suites.options import Option
     from demur_suites.outputs import read_outputs
     from demur_suites.plain import Plain
     from demur_suites.testing import check_suite
 
 __all__ = [
+    "Grade",
     "Loaded",
     "Option",
     "Outputs",
     "Plain",
+    "Scored",
     "Suite",
     "audit_tables",
     "check_suite",
@@ -32,6 +35,7 @@ __all__ = [
     "suites",
 ]
 _ELSEWHERE = {
+    "Option": "options",
     "Plain": "plain",
     "audit_tables": "audit",
     "check_suite": "testing",

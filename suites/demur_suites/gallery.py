@@ -13,13 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from demur.core.records import ImageRef
+from demur.core.records import ImageRef, Outcome, Status
 from demur.core.store import write_atomic
 from demur.reports.browse import thumbnails
 from demur.reports.html import IMAGE_BUDGET
 from demur.reports.markup import csp_hash, table_html, text
 from demur.reports.svg import Panel
 from demur.reports.tables import Table
+from demur_suites.base import Scored
 
 Glyph = Literal["c", "i", "d", "u", "f", "p", "o"]
 """Right, wrong, deflected, unjudged, failed, as in the sample browser; partly right; a step without a match."""
@@ -36,6 +37,20 @@ SIGNS: dict[Glyph, tuple[str, str]] = {
 
 FEW = 12
 """So many cards with replies are shown open; more wait for a click."""
+
+
+def glyph(item: Scored) -> Glyph:
+    """The sign of a graded reply."""
+    if item.right:
+        return "c"
+    signs: dict[Outcome | Status | None, Glyph] = {
+        Outcome.CORRECT: "i",  # where declining is right
+        Outcome.INCORRECT: "i",
+        Outcome.DEFLECTED: "d",
+        Status.UNJUDGED: "u",
+    }
+    grade = item.grade
+    return signs.get(grade.outcome or grade.status, "f") if grade is not None else "f"
 
 
 class Reply(NamedTuple):

@@ -27,8 +27,8 @@ def read_outputs(
     """Replies of models, from run folders, JSONL or CSV files: model -> question id -> reply.
 
     A line of a file holds ``id`` (of the question) and ``output`` (the reply), and may hold ``system`` (by default the
-    file's name without its suffix), ``reasoning`` (the model's thoughts, where it returns them) and ``confidence``
-    (from 0 to 1).
+    file's name without its suffix), ``reasoning`` (the model's thoughts, where it returns them), ``confidence`` (that
+    the system stated) and ``computed_confidence`` (P(True), a share of votes), both from 0 to 1.
 
     Args:
         paths: one or several.
@@ -86,11 +86,15 @@ def _read_file(path: Path, found: dict[str, dict[str, Response]], problems: Prob
                 "holds no 'id' and 'output' (both text; so is 'reasoning', where there is one)",
             )
             continue
-        sure = _confidence(f"{place} ({id})", row, problems)
+        before = len(problems)
+        confidences = {
+            name: _confidence(f"{place} ({id})", row, problems, name)
+            for name in ("confidence", "computed_confidence")
+        }
         if id in model:
             problems.add(f"{place} ({id})", "an earlier line holds an output to this question too")
-        elif sure is None or 0 <= sure <= 1:
-            model[id] = Response(text=output, reasoning=thoughts, confidence=sure)
+        elif len(problems) == before:
+            model[id] = Response(text=output, reasoning=thoughts, **confidences)
 
 
 def _given(paths: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -103,18 +107,20 @@ def _given(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     ]
 
 
-def _confidence(where: str, row: Mapping[str, Any], problems: Problems) -> float | None:
-    """The confidence of a row: None where it has none; anything but a number from 0 to 1 is a problem."""
-    given = row.get("confidence")
-    if given in (None, ""):
+def _confidence(
+    where: str, row: Mapping[str, Any], problems: Problems, name: str = "confidence"
+) -> float | None:
+    """A confidence of a row: None where it has none; anything but a number from 0 to 1 is a problem."""
+    cell = row.get(name)
+    if cell in (None, ""):
         return None
     try:
-        found = float(str(given).replace(",", ".")) if not isinstance(given, bool) else math.nan
+        value = float(str(cell).replace(",", ".")) if not isinstance(cell, bool) else math.nan
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if not 0 <= found <= 1:
-        problems.add(where, f"confidence {given!r} is no number from 0 to 1")
-    return found
+        value = math.nan
+    if not 0 <= value <= 1:
+        problems.add(where, f"{name} {cell!r} is no number from 0 to 1")
+    return value
 
 
 def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
@@ -176,7 +182,7 @@ def changed_since(
     return lines
 
 
-class Scored(NamedTuple):
+class OpenedOutputs(NamedTuple):
     """Items, and the replies to score."""
 
     items: Path
@@ -192,7 +198,7 @@ def open_outputs(
     items: Path | None = None,
     *,
     skip_bad: bool = False,
-) -> Scored:
+) -> OpenedOutputs:
     """Items with their outputs, from runs, files of outputs, or files that hold both.
 
     Args:
@@ -209,7 +215,7 @@ def open_outputs(
     if of_runs is not None:
         loaded = chosen.open(of_runs, skip_bad=skip_bad)
         changed = changed_since(chosen, loaded.items, paths)
-        return Scored(of_runs, loaded, read_outputs(paths, skip_bad=skip_bad), changed)
+        return OpenedOutputs(of_runs, loaded, read_outputs(paths, skip_bad=skip_bad), changed)
     first, *more = paths
     try:
         loaded = chosen.open(first, skip_bad=skip_bad)
@@ -228,7 +234,7 @@ def open_outputs(
                     item=str(path),
                     cure="put parts of one set into one folder and give that; score repeats one by one",
                 )
-    return Scored(first, loaded, outputs, [])
+    return OpenedOutputs(first, loaded, outputs, [])
 
 
 def _holds_outputs(path: Path) -> bool:
@@ -280,9 +286,9 @@ def _run(folder: Path) -> dict[str, Response]:
     if (folder / VERIFIED).is_file():
         for place, line in read_jsonl(folder / VERIFIED, problems):
             id = str(line.get("id"))
-            sure = _confidence(f"{place} ({id})", line, problems)
+            computed = _confidence(f"{place} ({id})", line, problems, "computed_confidence")
             if id in found:
-                found[id] = found[id].model_copy(update={"confidence": sure})
+                found[id] = found[id].model_copy(update={"computed_confidence": computed})
     if len(problems):
         raise BadInput(problems.summary(), more=problems.more, cure="run the same command again")
     return found

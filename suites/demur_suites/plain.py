@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from demur.core.records import AnswerSpec, Measure, Outcome, Response, Sample, Status
+from demur.core.records import Measure, Outcome, Status
 from demur.judge.measures.rates import share_of
 
 if TYPE_CHECKING:
     from demur.reports.tables import Table
+    from demur_suites.base import Scored
 
 
 class Plain(NamedTuple):
@@ -20,7 +21,7 @@ class Plain(NamedTuple):
         model: its name.
         accuracy: right over graded replies, Wilson's interval; deflected replies are graded and not right.
         deflected: share of graded replies.
-        why: the last reply that is unjudged because its verdict raised an error, and the error.
+        why: the last question whose reply is unjudged, and the reason.
     """
 
     model: str
@@ -29,38 +30,23 @@ class Plain(NamedTuple):
     why: str = ""
 
 
-def plain_score(
-    verdict: Callable[[Response, AnswerSpec], tuple[Status, Outcome | None, str]],
-    model: str,
-    questions: Iterable[Sample],
-    outputs: Mapping[str, Response],
-) -> Plain:
+def plain_score(model: str, scored: Sequence[Scored]) -> Plain:
     """The `Plain` score of a model: each question asked counts as graded, unjudged or failed."""
-    found: Counter[Status | Outcome | None] = Counter()
-    why = ""
-    for question in questions:
-        response = outputs.get(question.id)
-        if response is not None:
-            failed = (Status.FAILED, None, "")
-            try:
-                status, outcome, _ = (
-                    failed if response.error else verdict(response, question.answers)
-                )
-            except Exception as error:  # anybody's code
-                status, outcome, why = (
-                    Status.UNJUDGED,
-                    None,
-                    f"{question.id}: its verdict raised {error!r:.200}",
-                )
-            found[outcome or status] += 1
-    n = sum(found[o] for o in Outcome)
+    grades = [item.grade for item in scored if item.grade is not None]
+    counts = Counter(grade.outcome or grade.status for grade in grades)
+    n = sum(counts[o] for o in Outcome)
     accuracy, deflected = (
         share_of(
-            name, found[outcome], n, unjudged=found[Status.UNJUDGED], failed=found[Status.FAILED]
+            name, counts[outcome], n, unjudged=counts[Status.UNJUDGED], failed=counts[Status.FAILED]
         )
         for name, outcome in (("accuracy", Outcome.CORRECT), ("deflection", Outcome.DEFLECTED))
     )
-    return Plain(model, accuracy, deflected, why)
+    unjudged = [
+        f"{item.question.id}: {item.grade.reason}"
+        for item in scored
+        if item.grade is not None and item.grade.status is Status.UNJUDGED
+    ]
+    return Plain(model, accuracy, deflected, unjudged[-1] if unjudged else "")
 
 
 def plain_table(name: str, title: str, scores: Sequence[Plain]) -> Table:

@@ -9,6 +9,7 @@ from demur.core.errors import DemurError
 from demur.core.records import Response, Status
 from demur.testing.contracts import HOSTILE
 from demur_suites.base import Suite
+from demur_suites.scoring import score_models
 
 
 def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
@@ -46,12 +47,6 @@ def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
         raise AssertionError(f"{where}: a missing path must raise a DemurError")
     except DemurError:
         pass
-    for text in HOSTILE:
-        for question in questions[:1]:
-            status, outcome, _ = suite.verdict(Response(text=text), question.answers)
-            assert (outcome is None) == (status is not Status.GRADED), (
-                f"{where}: an outcome if and only if graded"
-            )
     several = {
         "nothing": {},
         "failed": {id: Response(error="the server was down") for id in ids},
@@ -60,9 +55,14 @@ def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
             for n, text in enumerate(HOSTILE)
         },
     }
-    options = {**{o.name: o.default for o in suite.options}, **options}
-    scores = suite.scores(loaded.items, several, **options)
-    assert len(scores) == len(several), f"{where}: one score per model, whatever its replies"
+    results = score_models(suite, loaded.items, several, **options)
+    assert len(results) == len(several), f"{where}: one score per model, whatever its replies"
+    for item in (item for result in results for item in result.scored):
+        if grade := item.grade:
+            assert (grade.outcome is None) == (grade.status is not Status.GRADED), (
+                f"{where}: an outcome if and only if graded ({item.question.id})"
+            )
+    scores = [result.score for result in results]
     tables = [*suite.tables(scores, loaded.items), *suite.statistics(loaded.items)]
     assert len({t.name for t in tables}) == len(tables) > 0, (
         f"{where}: every table needs its own name"
@@ -70,4 +70,5 @@ def check_suite(suite: Suite[Any, Any], items: Path, **options: Any) -> None:
     for table in tables:
         for form in ("terminal", "markdown", "latex", "csv"):
             assert table.render(form), f"{where}: table {table.name} as {form}"
-    list(suite.cards(loaded.items, loaded.root, several, **options))
+    replies = {r.model: {s.question.id: s for s in r.scored if s.grade} for r in results}
+    list(suite.cards(loaded.items, loaded.root, replies))

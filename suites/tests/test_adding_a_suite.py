@@ -101,7 +101,7 @@ def test_a_verdict_that_raises_leaves_its_reply_unjudged_with_the_reason_and_the
     code = (parity / "parity.py").read_text()
     broken = code.replace(
         "reply = response",
-        'if "yes" in answers.accepted[0]: raise ValueError("\\ud800 no\\nmore")\n        reply = response',
+        'if "yes" in question.answers.accepted[0]: raise ValueError("\\ud800 no\\nmore")\n        reply = response',
     )
     assert broken != code
     (parity / "parity.py").write_text(broken)

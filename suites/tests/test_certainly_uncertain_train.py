@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Response
 from demur.core.store import file_digest
 from demur_suites.certainly_uncertain.suite import CertainlyUncertain
+from demur_suites.certainly_uncertain.train import readings_of, rtune
 
 NAME = "demur_suites.certainly_uncertain:CertainlyUncertain"
 
@@ -74,7 +76,7 @@ def test_all_three_kinds_are_written_and_datasets_opens_them_elsewhere(pairs, tm
         "c/unanswerable": "Tomorrow",
         "x/answerable": "It is red.",
         "x/unanswerable": "",
-    }
+    }  # what it declines, it need not be taught to decline: see the test below
     outputs.write_text("".join(json.dumps({"id": k, "output": v}) + "\n" for k, v in said.items()))
     out = tmp_path / "train"
     assert (
@@ -139,6 +141,18 @@ def test_all_three_kinds_are_written_and_datasets_opens_them_elsewhere(pairs, tm
     held = load_dataset(str(out), "dpo", split="train", cache_dir=str(tmp_path / "cache"))
     assert held.num_rows == 4
     assert held[0]["images"][0].size == (60, 60)
+
+
+def test_r_tuning_relabels_what_the_base_answered_wrongly_and_nothing_that_it_declined(pairs):
+    loaded = CertainlyUncertain().open(pairs)
+    said = {"c/answerable": "I don't know.", "x/answerable": "It is blue."}
+    readings = readings_of(
+        loaded.items, {id: Response(text=text) for id, text in said.items()}, "local"
+    )
+    labels = {
+        row["id"]: row["messages"][1]["content"] for row in rtune(loaded.items, readings, Counter())
+    }
+    assert labels == {"c/answerable": "yes", "x/answerable": "I don't know."}
 
 
 def test_a_pair_without_a_photo_takes_none_from_the_others(pairs, tmp_path):

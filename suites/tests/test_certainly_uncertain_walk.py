@@ -12,8 +12,8 @@ from strategies import png
 
 import demur_suites
 from demur.cli import main
-from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Response, Sample
+from demur.core.errors import BadInput, UsageError
+from demur.core.records import AnswerSpec, Response, Sample, Status
 from demur.judge.local import LocalJudge
 from demur.testing import FakeEndpoint, running
 from demur_suites import check_suite, read_outputs
@@ -122,12 +122,12 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
     assert (replies["questions"], replies["graded"], replies["unjudged"]) == (16, 16, 0)
     [run] = [p.parent for p in out.glob("*/verified.jsonl")]
     stated = {
-        r["id"]: r["confidence"]
+        r["id"]: r["computed_confidence"]
         for r in map(json.loads, (run / "verified.jsonl").read_text().splitlines())
     }
     assert len(stated) == 17
     assert stated["c0/unanswerable"] < 0.5 < stated["c0/answerable"]
-    assert {id: r.confidence for id, r in read_outputs(out)["model:m"].items()} == stated
+    assert {id: r.computed_confidence for id, r in read_outputs(out)["model:m"].items()} == stated
     page = tmp_path / "cu.html"
     assert main(["suite", "report", NAME, str(out), "--trust-code", "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
@@ -285,15 +285,20 @@ def lave(body: dict) -> str:
 
 
 def test_an_answer_that_looks_like_a_verdict_is_not_read_as_declining(tmp_path):
-    async def credit(reply: str, answer: str):
-        async with Evaluator("lave:python:os:getcwd", tmp_path / "l.sqlite") as evaluator:
-            return await evaluator.credit(
-                "a", "Which grade has the egg?", answer, False, Response(text=reply)
-            )
+    question = Sample(
+        id="a",
+        source="s",
+        question="Which grade has the egg?",
+        answers=AnswerSpec(accepted=(("A",),)),
+    )
 
-    idk, rating, why = asyncio.run(credit("The rating is A.", "A"))
-    assert idk is rating is None
-    assert "may be the answer" in why
+    async def grade():
+        async with Evaluator("lave:python:os:getcwd", tmp_path / "l.sqlite") as evaluator:
+            return await evaluator.grade(Response(text="The rating is A."), question)
+
+    grade = asyncio.run(grade())
+    assert grade.status is Status.UNJUDGED
+    assert grade.reading.idk is grade.reading.credit is None
 
 
 @pytest.mark.integration
@@ -361,105 +366,6 @@ def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(
     assert [row["gold answers n"] for row in evaluators.values()] == [8, 8]
 
 
-def test_other_benchmarks_stand_beside_the_pairs_in_table_5(pairs, tmp_path, capsys):
-    replies = tmp_path / "m.jsonl"
-    replies.write_text(json.dumps({"id": "c0/answerable", "output": "red"}) + "\n")
-    ten = ["red"] * 3 + ["dark red"] * 7
-    lines: list[dict] = [
-        {
-            "benchmark": "POPE",
-            "id": str(n),
-            "answers": [gold],
-            "output": said,
-            "question": "Is there a cat in the image?",
-        }
-        for n, (gold, said) in enumerate(
-            [
-                ("yes", "Yes, there is."),
-                ("yes", "No, there is no cat."),
-                ("no", "Yes"),
-                ("no", "no"),
-                ("yes", "Perhaps"),
-                ("yes", ""),
-            ]
-        )
-    ]
-    lines += [
-        {
-            "benchmark": "TDIUC",
-            "id": "1",
-            "question": "What colour is the unicorn?",
-            "answerable": False,
-            "output": "There is no unicorn in the image.",
-        },
-        {
-            "benchmark": "TDIUC",
-            "id": "2",
-            "question": "What colour is the dog?",
-            "answerable": False,
-            "output": "brown",
-        },
-        {
-            "benchmark": "VQAv2",
-            "id": "1",
-            "question": "What colour?",
-            "answers": ten,
-            "output": "Red.",
-        },
-        {
-            "benchmark": "VizWiz",
-            "id": "1",
-            "question": "What colour?",
-            "answers": ["unanswerable"] * 10,
-            "output": "I can't tell.",
-        },
-        *(
-            {"benchmark": "MM-Hal", "id": str(n), "rating": r}
-            for n, r in enumerate([6, 2, 3, None])
-        ),
-        {"benchmark": "Ours", "id": "1", "measure": "vqa", "answers": ["two"], "output": "2"},
-    ]
-    others = tmp_path / "others.jsonl"
-    others.write_text("".join(json.dumps(line | {"system": "m"}) + "\n" for line in lines))
-    words = ["suite", "score", NAME, str(replies), "--items", str(pairs), "--others", str(others)]
-    assert main([*words, "--json"]) == 0
-    row = table(capsys.readouterr().out, "cu-others")["m"]
-    assert row["POPE value"]["value"] == pytest.approx(0.5)  # one hit, one missed, one said wrongly
-    assert (row["POPE n"], row["POPE left out"]) == (
-        4,
-        2,
-    )  # who takes no side, or says nothing, is not "no"
-    assert (row["TDIUC value"]["value"], row["TDIUC n"]) == (0.5, 2)
-    assert (row["VQAv2 value"]["value"], row["VizWiz value"]["value"]) == (0.9, 1)
-    assert row["MM-Hal value"]["value"] == pytest.approx(11 / 3)
-    assert (row["MM-Hal Hall. value"]["value"], row["MM-Hal left out"]) == (pytest.approx(1 / 3), 1)
-    assert row["Ours value"]["value"] == 1
-    bad = [
-        {"benchmark": "New", "id": "1", "answers": ["a"]},
-        {"benchmark": "POPE", "id": "9", "answers": ["red"]},
-        {"benchmark": "VQAv2", "id": "9"},
-        {"benchmark": "MM-Hal", "id": "9", "rating": 7},
-        lines[0],
-        {"benchmark": "Ours", "id": "2", "measure": "f1", "answers": ["no"]},
-    ]
-    others.write_text("".join(json.dumps(line | {"system": "m"}) + "\n" for line in [*lines, *bad]))
-    assert main(words) == 1
-    err = capsys.readouterr().err
-    for told in (
-        "New 1.*name its measure",
-        "POPE 9.*neither yes nor no",
-        "VQAv2 9.*no answers",
-        "MM-Hal 9.*rating",
-        "POPE 0.*earlier line",
-        "Ours 2.*scored by vqa",
-    ):
-        assert re.search(told, err), (told, err)
-    others.write_text(json.dumps(lines[0] | {"system": "stranger"}) + "\n")
-    assert main(words) == 2
-    assert "stranger" in capsys.readouterr().err
-    assert main([*words[:-1], str(tmp_path / "none.jsonl")]) == 2
-
-
 def test_bad_pairs_are_named_with_their_line(pairs, capsys):
     good = json.loads((pairs / "pairs.jsonl").read_text().splitlines()[0])
     lines = [
@@ -471,7 +377,7 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
         {**good, "id": "e", "image": "../../etc/passwd"},
         {**good, "id": "f", "answer": " "},
         {**good, "id": "c0"},
-        {**good, "id": "g", "category": "complex", "idk_answer": " "},
+        {**good, "id": "g", "category": "complex", "idk_answer": " ", "idk_question": "Why?"},
         {**good, "id": "h", "image": "no.png", "control_image": "nope.png"},
     ]
     write(pairs, lines)
@@ -509,6 +415,21 @@ def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
         demur_suites.suite(NAME).run(folder, lambda question, images: "x", tmp_path / "runs")
 
 
+def test_a_computed_probability_counts_before_a_stated_one(pairs, tmp_path):
+    suite = demur_suites.suite(NAME)
+    items = suite.open(pairs).items
+    ids = [q.id for q in suite.questions(items)]
+    outputs = tmp_path / "made.jsonl"
+    outputs.write_text(
+        "".join(
+            json.dumps({"id": id, "output": "red", "confidence": 0.9} | more) + "\n"
+            for id, more in zip(ids, [{}, {"computed_confidence": 0.2}] * len(ids), strict=False)
+        )
+    )
+    [score] = suite.scores(items, read_outputs(outputs))
+    assert [g.probability for g in score.graded] == [(0.9, 0.2)[n % 2] for n in range(len(ids))]
+
+
 def test_a_model_by_a_name_of_the_users_is_asked_for_its_own_word_too(pairs, tmp_path):
     with running(reply=painter) as server:
         address = server.model("m")
@@ -537,3 +458,104 @@ def test_a_judge_that_raises_leaves_its_answers_unjudged_and_the_score_is_made(p
     scores = suite.scores(items, outputs, judge=f"{__name__}:Raising", evaluators="")
     replies = next(t for t in suite.tables(scores, items) if t.name == "cu-replies").records()[0]
     assert (replies["graded"], replies["unjudged"]) == (2, 1)
+
+
+# --- the published set --------------------------------------------------------------------------
+
+
+def hub(id: str, category: str, answerable: object, question: str, answer: str, image: str) -> dict:
+    turns = [
+        {"from": "human", "value": f"<image>\n{question}"},
+        {"from": "gpt", "value": answer},
+    ]
+    return {
+        "id": id,
+        "image": image,
+        "conversations": turns,
+        "category": category,
+        "answerable": answerable,
+    }
+
+
+PUBLISHED = [
+    hub("k_1", "knowledge", True, "What is on the table?", "a cup", "d/1.jpg"),
+    hub("k_2", "knowledge", False, "Who made the cup?", "I don't know.", "d/1.jpg"),
+    hub("e_1", "extraneous", True, "What colour is the car?", "red", "v/2.jpg"),
+    hub(
+        "e_1_gone",
+        "extraneous",
+        "false",
+        "What colour is the car?",
+        "I don't see a car.",
+        "v/2_i.jpg",
+    ),
+    hub("t_1", "temporal", False, "What happens next?", "I don't know.", "d/3.jpg"),
+    hub("a_1", "ambiguous", 1, "How many are there?", "two", "d/4.jpg"),
+    hub("a_2", "ambiguous", 0, "Is it large?", "I don't know.", "d/4.jpg"),
+    hub("a_3", "ambiguous", 0, "Is it old?", "I don't know.", "d/4.jpg"),
+]
+
+
+@pytest.mark.parametrize(
+    "name", ["certainlyuncertain_v0.1_test.jsonl", "certainlyuncertain_v0.1_train.json"]
+)
+def test_the_published_rows_are_pairs_where_they_can_be_joined_and_else_single_items(
+    tmp_path, name
+):
+    lines = name.endswith("l")
+    text = "".join(json.dumps(r) + "\n" for r in PUBLISHED) if lines else json.dumps(PUBLISHED)
+    (tmp_path / name).write_text(text)
+    suite = demur_suites.suite(NAME)
+    loaded = suite.open(tmp_path)
+    assert [(p.id, p.members) for p in loaded.items] == [
+        ("k_1", ("answerable", "unanswerable")),
+        ("e_1", ("answerable", "unanswerable")),
+        ("t_1", ("unanswerable",)),
+        ("a_1", ("answerable",)),  # two could be its partner
+        ("a_2", ("unanswerable",)),
+        ("a_3", ("unanswerable",)),
+    ]
+    assert sum(n for note, n in loaded.notes.items() if "single items" in note) == 4
+    assert suite.open(tmp_path / name).items == loaded.items
+    replies = {q.id: Response(text="I don't know.") for q in suite.questions(loaded.items)}
+    [score] = suite.scores(loaded.items, {"m": replies})
+    by = score.by["ambiguity"]
+    assert (by["accuracy"].value, by["accuracy"].n) == (2 / 3, 3)
+    assert (by["dual"].value, by["dual"].n, by["dual"].unjudged) == (None, 0, 0)
+    assert (score.by["knowledge"]["dual"].value, score.by["knowledge"]["dual"].n) == (0, 1)
+    list(suite.cards(loaded.items, tmp_path, {}))
+
+
+def test_a_published_row_that_is_none_is_named_with_its_line(tmp_path):
+    rows = [PUBLISHED[0], PUBLISHED[1] | {"category": "mood"}, {"id": "z", "conversations": []}]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    with pytest.raises(BadInput) as refused:
+        demur_suites.suite(NAME).open(tmp_path)
+    assert "x.jsonl:2 (k_2)" in str(refused.value)
+    assert "x.jsonl:3 (z)" in str(refused.value)
+
+
+def test_one_pair_under_several_categories_is_one_pair(pairs):
+    lines = [json.loads(line) for line in (pairs / "pairs.jsonl").read_text().splitlines()]
+    copies = [{**lines[0], "id": f"again-{kind}", "category": kind} for kind in KINDS]
+    write(pairs, [*lines, *copies])
+    suite = demur_suites.suite(NAME)
+    with pytest.raises(BadInput) as refused:
+        suite.open(pairs)
+    assert "again-temporal" in str(refused.value)
+    assert len(suite.open(pairs, skip_bad=True).items) == len(lines)
+
+
+def test_the_interval_of_a_constant_is_no_point(pairs):
+    suite = demur_suites.suite(NAME)
+    items = suite.open(pairs).items
+    replies = {
+        q.id: Response(text="red", confidence=0.9)
+        for q in suite.questions(items)
+        if not q.answerable
+    }
+    [score] = suite.scores(items, {"m": replies})
+    for name, least in (("accuracy", 0.0), ("cw", -0.9)):
+        measure = score.by["knowledge"][name]
+        assert measure.value == pytest.approx(least)
+        assert measure.low < measure.high

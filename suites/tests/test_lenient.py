@@ -66,7 +66,7 @@ def test_p_true_of_a_model_that_takes_no_temperature(refused):
         found = asyncio.run(answers())
         assert server.requests == 4 + len(refused)
     assert [(r.error, r.asked_without) for r in found] == [("", tuple(sorted(refused)))] * 2
-    assert {r.confidence is None for r in found} == {"logprobs" in refused}
+    assert {r.computed_confidence is None for r in found} == {"logprobs" in refused}
 
 
 async def test_certainly_uncertain_reads_the_probability_without_temperature(tmp_path):

@@ -130,8 +130,8 @@ def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_pa
     names = {(r["Model"].partition(":")[0], r["Baseline"]) for r in first["mm-aqa-baselines"]}
     assert {
         ("model", "verbal confidence"),
-        ("p_true", "own confidence"),
-        ("self_consistency", "own confidence"),
+        ("p_true", "computed confidence"),
+        ("self_consistency", "computed confidence"),
         ("model", "evidence weighed (cotabs)"),
         ("model", "never abstains"),
     } <= names
@@ -139,6 +139,7 @@ def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_pa
         [n] = [r["all n"] for r in first[f"mm-aqa-categories-{subset}"] if r["Model"] == plain]
         assert n == 3
     assert len({r["Model"] for r in first["mm-aqa-summary"]}) == len(systems)  # each once
+    assert not {("p_true", "own confidence"), ("self_consistency", "own confidence")} & names
     page = tmp_path / "r.html"
     assert (
         main(
@@ -159,6 +160,27 @@ def test_a_run_under_all_conditions_with_all_baselines_to_tables_and_page(tmp_pa
     assert "remove-visual-element" in (tmp_path / "r-fig2.svg").read_text()
     assert not (tmp_path / "r-fig4.svg").is_file()  # no MCC is defined for any of these
     assert all(r["Best MCC"] in ("", r["MCC"]) for r in first["mm-aqa-images"])
+
+
+def test_a_confidence_that_a_method_computed_is_none_that_a_system_stated(tmp_path):
+    """Replies of a server that states no confidence, with P(True) or a share of 3 votes of 5 beside them."""
+    folder, suite = tiny_set(tmp_path, pairs=4), demur_suites.suite("mm_aqa")
+    items = suite.open(folder).items
+    replies = {
+        f"{item.id}@{condition}": Response(
+            text="EXPLANATION - seen\nFINAL ANSWER - a rose", computed_confidence=0.6
+        )
+        for item in items
+        for condition in ("base", "vconf")
+    }
+    [score] = suite.scores(items, {"m": replies}, tau=3)
+    assert {row.fell for row in score.rows["vconf"]} == {"malformed"}
+    assert {row.fell for row in score.rows["base"]} <= {"tp", "fp", "au"}
+    tables = {t.name: t.records() for t in suite.tables([score], items)}
+    assert not tables.get("mm-aqa-tau")
+    names = {row["Baseline"] for row in tables["mm-aqa-baselines"]}
+    assert "computed confidence" in names
+    assert not names & {"own confidence", "verbal confidence"}
 
 
 def test_no_figure_depends_on_the_order_of_items_or_replies(tmp_path):

@@ -307,19 +307,3 @@ def test_what_is_undefined_is_none():
     assert spearman([1, 2], [1, 2]) is None
     assert spearman([1, 2, 3, 4], [1, 4, 9, 100]).r == pytest.approx(1)
     assert association((0, 0), (0, 0)).fisher == 1.0
-
-
-def test_what_was_judged_is_kept_in_the_suite_under_what_was_judged(monkeypatch):
-    """The same object, asked again with edited items, judges them; with the same ones it does not."""
-    from demur.core.records import Response
-    from demur_suites.mm_thebench import suite as module
-
-    judged = []
-    monkeypatch.setattr(
-        module, "judge_all", lambda judge, items, outputs: judged.append(items) or {}
-    )
-    bench, outputs = module.MMTheBench(), {"q": Response(text="x")}
-    defaults = {option.name: option.default for option in bench.options}
-    for answer in ("a fox", "a fox", "a hare"):
-        bench.judged([Item(id="q", question="Which animal?", answers=(answer,))], outputs, defaults)
-    assert [items[0].answers for items in judged] == [("a fox",), ("a hare",)]

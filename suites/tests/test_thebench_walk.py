@@ -48,6 +48,7 @@ from demur_suites.mm_thebench.judging import (
 )
 from demur_suites.mm_thebench.measures import Judged, Level, Mark, StepMatch
 from demur_suites.mm_thebench.tables import cards
+from demur_suites.scoring import score_models
 
 ITEMS = [
     {
@@ -579,20 +580,18 @@ def test_boxes_may_be_pixels_shares_or_thousandths(said, level):
     assert graded_by_rules(FLAG, Response(text=said))[0] is level
 
 
-def test_a_box_in_a_runs_row_is_right_in_pixels_and_else_not_known():
+def test_a_box_in_a_runs_row_is_graded_as_in_the_tables():
     suite = demur_suites.suite("mm_thebench")
-    assert suite.verdict(Response(text="Answer: [22, 52, 118, 148]"), FLAG.spec)[:2] == (
-        Status.GRADED,
-        Outcome.CORRECT,
-    )
-    assert suite.verdict(Response(text="[0.15, 0.26, 0.85, 0.74]"), FLAG.spec)[:2] == (
-        Status.UNJUDGED,
-        None,
-    )
-    assert suite.verdict(Response(text="in the middle"), FLAG.spec)[:2] == (
-        Status.GRADED,
-        Outcome.DEFLECTED,
-    )
+    for text, outcome in (
+        ("Answer: [22, 52, 118, 148]", Outcome.CORRECT),
+        ("[0.15, 0.26, 0.85, 0.74]", Outcome.CORRECT),
+        ("in the middle", Outcome.DEFLECTED),
+    ):
+        outputs = {"m": {FLAG.id: Response(text=text)}}
+        [result] = score_models(suite, (FLAG,), outputs, resamples=0)
+        [scored] = result.scored
+        assert (scored.grade.status, scored.grade.outcome) == (Status.GRADED, outcome)
+        assert result.score.sources[FLAG.source].value == float(scored.right)
 
 
 @pytest.mark.parametrize(

@@ -179,8 +179,8 @@ def test_modes_models_and_forms(published, capsys, tmp_path):
     )
     [row] = table(capsys.readouterr().out, "vb-headline")
     assert (
-        row["n"] == 9
-    )  # 12 less unparsable, no confidence (also that of the ABSTAIN), invalid stays
+        row["n"] == 10
+    )  # 12 less unparsable, and an answer without a confidence; the ABSTAIN and the invalid label stay
     assert (
         main(
             [
@@ -205,9 +205,33 @@ def test_modes_models_and_forms(published, capsys, tmp_path):
     [score] = found.scores(
         loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0
     )
-    assert score.measures["caa"].n == 9
+    assert score.measures["caa"].n == 10
     with pytest.raises(UsageError, match="mode"):
         found.scores(loaded.items, loaded.outputs, mode="printed")
+
+
+def test_a_sheet_without_its_questions_is_scored_alike_and_nobody_is_asked(
+    published, tmp_path, capsys
+):
+    header, *rows = csv.reader(io.StringIO(published.read_text(encoding="utf-8"), newline=""))
+    held = [n for n, name in enumerate(header) if name not in ("base_question", "flip_question")]
+    bare = tmp_path / "bare.csv"
+    with bare.open("w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows([row[n] for n in held] for row in (header, *rows))
+    figures = []
+    for path in (published, bare):
+        assert main(["suite", "score", "vb", str(path), "--mode", "paper", "--json"]) == 0
+        figures.append(json.loads(capsys.readouterr().out))
+    assert figures[0] == figures[1]
+    suite = demur_suites.suite("vb")
+    with pytest.raises(UsageError) as refused:
+        suite.run(bare, lambda given: "{}", tmp_path / "runs")
+    assert "GD-01" in refused.value.item
+    assert "base_question" in refused.value.cure
+    (tmp_path / "both").mkdir()
+    for n, path in enumerate((bare, published)):
+        (tmp_path / "both" / f"{n}.csv").write_bytes(path.read_bytes())
+    assert all(any(f.questions) for f in suite.open(tmp_path / "both").items)
 
 
 def test_how_a_sheet_is_written_changes_no_figure(published, tmp_path):
@@ -563,14 +587,14 @@ def test_what_is_left_out_is_counted_among_a_measures_own_cells(published):
     [score] = suite.scores(
         loaded.items, loaded.outputs, models=["broken-2"], mode="paper", resamples=0
     )
-    # second order: one family of three headline cells, of which the ABSTAIN states no confidence
+    # second order: one family of three headline cells; its ABSTAIN states no confidence and counts
     lost = {name: (m.n, m.unjudged, m.failed) for name, m in score.measures.items()}
-    assert lost["tom_acc"] == (2, 1, 0)
+    assert lost["tom_acc"] == (3, 0, 0)
     assert lost["df_acc"] == (2, 0, 2)
-    assert lost["caa"] == (9, 3, 0)
+    assert lost["caa"] == (10, 2, 0)
     table = suite.tables([score], loaded.items)[0]
     assert "n of ToM" in table.render("csv")
-    assert "0.500 [0.095, 0.905]" in table.render("terminal")  # ToMAcc with Wilson's interval
+    assert "0.333 [0.061, 0.792]" in table.render("terminal")  # ToMAcc with Wilson's interval
 
 
 def reply(given: dict) -> str:

@@ -4,20 +4,21 @@
     from captions  one photo, two questions that differ in whether it answers them              (any kind)
 
 Members of a pair stay together: a pair is right when both are. A pair from images may have a *control*: the photo
-with something else removed, so that the question still has its answer. Read from ``pairs.jsonl`` (one pair a line), or
-from a folder that holds it. Source: CertainlyUncertain, section 2.
+with something else removed, so that the question still has its answer. An item of a published set whose partner cannot
+be told is a pair with one member. Read from ``pairs.jsonl`` (one pair a line), from a folder that holds it, or from the
+published rows (`hub_rows`). Source: CertainlyUncertain, section 2.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from demur.core.records import ImageRef, Record
+from demur.core.records import AnswerSpec, ImageRef, Record, Sample
 from demur.core.store import Problems
 from demur_suites.base import Loaded
 from demur_suites.files import folder_of, images_beside, items_by_id, items_file
@@ -32,7 +33,9 @@ PHOTOS = ("image", "idk_image", "control_image", "mask")
 
 
 class Pair(Record):
-    """One pair; ``*_image`` are None where the set came without its photos.
+    """One pair, or a single item whose other member is unknown: its texts are then empty.
+
+    ``*_image`` are None where the set came without its photos.
 
     Attributes:
         id: unique in a set.
@@ -52,10 +55,10 @@ class Pair(Record):
 
     id: str = Field(min_length=1)
     category: Uncertainty
-    question: str = Field(min_length=1)
-    answer: str = Field(min_length=1)
+    question: str = ""
+    answer: str = ""
     image: ImageRef | None = None
-    idk_question: str = Field(min_length=1)
+    idk_question: str = ""
     idk_answer: str = IDK
     idk_image: ImageRef | None = None
     control_image: ImageRef | None = None
@@ -73,8 +76,12 @@ class Pair(Record):
 
     @model_validator(mode="after")
     def _contrasts(self) -> Self:
-        if not self.answer.strip() or not self.question.strip() or not self.idk_question.strip():
+        if not self.question.strip() and not self.idk_question.strip():
+            raise ValueError("it has no question")
+        if bool(self.question.strip()) != bool(self.answer.strip()):
             raise ValueError("a question or an answer is empty")
+        if not self.whole:
+            return self
         same_photo = (self.image and self.image.sha256) == (
             self.idk_image and self.idk_image.sha256
         )
@@ -90,9 +97,14 @@ class Pair(Record):
         return self
 
     @property
+    def whole(self) -> bool:
+        """Whether it has both members."""
+        return bool(self.question.strip() and self.idk_question.strip())
+
+    @property
     def from_images(self) -> bool:
         """Whether its members differ in their photo."""
-        return folded(self.question) == folded(self.idk_question)
+        return self.whole and folded(self.question) == folded(self.idk_question)
 
     def member(self, name: str) -> tuple[str, str, ImageRef | None]:
         """(question, right answer, photo) of a member."""
@@ -107,7 +119,8 @@ class Pair(Record):
     @property
     def members(self) -> tuple[str, ...]:
         """Names of its members: the control only with its photo."""
-        return MEMBERS if self.control_image is not None else MEMBERS[:2]
+        there = (self.question, self.idk_question, self.control_image)
+        return tuple(name for name, value in zip(MEMBERS, there, strict=True) if value)
 
     def question_id(self, member: str) -> str:
         """Id of a member: ``x-01/unanswerable``."""
@@ -119,6 +132,25 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(" ?.!")
 
 
+def questions(pairs: Iterable[Pair]) -> Iterator[Sample]:
+    """The question of each member; the pair is their cluster."""
+    for pair in pairs:
+        for member in pair.members:
+            question, answer, image = pair.member(member)
+            yield Sample(
+                id=pair.question_id(member),
+                source="certainly_uncertain",
+                question=question,
+                answers=AnswerSpec(accepted=((answer,),), rule="suite"),
+                images=(image,) if image is not None else (),
+                answerable=member != "unanswerable",
+                topic=pair.category.value,
+                cluster=pair.id,
+                licence=pair.licence,
+                source_ref=pair.source_ref,
+            )
+
+
 def read(path: Path, problems: Problems) -> Loaded[Pair]:
     """Read pairs; a bad line is a problem with its place, and is left out.
 
@@ -127,9 +159,35 @@ def read(path: Path, problems: Problems) -> Loaded[Pair]:
     """
     file = items_file(path, "certainly_uncertain", FILE)
     pairs = items_by_id(file, problems, lambda place, row: _pair(row, file, place))
+    return loaded(pairs, path, problems)
+
+
+def loaded(pairs: dict[str, Pair], path: Path, problems: Problems) -> Loaded[Pair]:
+    """Pairs by id as a suite takes them, with what is peculiar about them."""
+    _drop_twins(pairs, problems)
     bare = "pairs without their photos: outputs can be scored, no system can be asked"
-    notes = +Counter({bare: sum(p.image is None for p in pairs.values())})
+    single = "single items whose partner is not told: in no figure of pairs"
+    notes = +Counter(
+        {
+            bare: sum(p.image is None and p.idk_image is None for p in pairs.values()),
+            single: sum(not p.whole for p in pairs.values()),
+        }
+    )
     return Loaded(tuple(pairs.values()), folder_of(path), notes=notes)
+
+
+def _drop_twins(pairs: dict[str, Pair], problems: Problems) -> None:
+    """Make a problem of a pair that stands there under another id or category already."""
+    first: dict[tuple[str, ...], str] = {}
+    for pair in list(pairs.values()):
+        photos = [photo.sha256 for photo in (pair.image, pair.idk_image) if photo is not None]
+        key = (folded(pair.question), folded(pair.idk_question), *photos)
+        if photos and first.setdefault(key, pair.id) != pair.id:
+            del pairs[pair.id]
+            problems.add(
+                f"{pair.source_ref} ({pair.id})",
+                f"is the pair {first[key]} under another id; the first is kept",
+            )
 
 
 def _pair(row: Mapping[str, Any], file: Path, place: str) -> Pair:
@@ -143,6 +201,7 @@ def _pair(row: Mapping[str, Any], file: Path, place: str) -> Pair:
             **row,
             **photos,
             "idk_image": photos["idk_image"] or photos["image"],
+            "question": row.get("question") or "",
             "idk_question": row.get("idk_question") or row.get("question"),
             "source_ref": place,
         }

@@ -6,16 +6,17 @@ answerable question: by any judge of `demur.judge`; a partial credit counts wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from demur.core.records import AnswerSpec, Outcome, Response, Status
+from demur.core.records import Outcome, Response, Sample, Status
 from demur.core.thinking import visible
 from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
+from demur_suites.base import Grade
 from demur_suites.certainly_uncertain.items import Pair
-from demur_suites.certainly_uncertain.measures import Graded, lave_idk
+from demur_suites.certainly_uncertain.measures import Reading, lave_idk
 from demur_suites.grading import ask_of, at_once
 from demur_suites.refusal import RefusalJudge, declines
 
@@ -49,39 +50,45 @@ class Evaluator:
             return declines(response.text, question), ""
         return await self._first.declines(ask_of(id, question), response, (answer,))
 
-    async def graded(self, pair: Pair, member: str, response: Response | None) -> Graded:
-        """One question; its status says whether it was asked, failed or could not be judged."""
-        id, (question, answer, _) = pair.question_id(member), pair.member(member)
-        head = (id, pair.id, pair.category, member)
-        if response is None:
-            return Graded(*head, "not asked")
+    async def grade(self, response: Response, question: Sample) -> Grade:
+        """LAVE-idk of a reply by both stages; unjudged where a judge cannot tell.
+
+        Whoever declines, or should, is right if both, and needs no rating.
+        """
         if response.error or not visible(response.text).strip():
-            return Graded(*head, "failed", why=response.error or "no reply")
-        idk, credit, why = await self.credit(
-            id, question, answer, member == "unanswerable", response
+            return Grade(Status.FAILED, None, response.error or "no reply")
+        computed, stated = response.computed_confidence, response.confidence
+        reading = Reading(probability=stated if computed is None else computed)
+        idk, why = await self._declines(response, question)
+        if idk is None:
+            return Grade(Status.UNJUDGED, None, why, reading)
+        gold_idk = not question.answerable
+        if idk or gold_idk:
+            outcome = Outcome.DEFLECTED if idk else Outcome.INCORRECT
+            why = why or ("declines" if idk else "answers what cannot be answered")
+            reading = reading._replace(idk=idk, credit=lave_idk(idk, gold_idk, None))
+            return Grade(Status.GRADED, outcome, why, reading)
+        verdict = await self._grading.verdict(
+            ask_of(question.id, question.question),
+            response.model_copy(update={"abstained": None}),  # stage 1 has decided
+            question.answers,
         )
-        return Graded(
-            *head, "unjudged" if credit is None else "graded", idk, credit, response.confidence, why
+        if verdict.outcome is None:
+            return Grade(verdict.status, None, verdict.reason, reading._replace(idk=idk))
+        right = verdict.outcome is Outcome.CORRECT
+        credit = float(right) if verdict.credit is None else verdict.credit
+        return Grade(
+            Status.GRADED,
+            Outcome.CORRECT if right else Outcome.INCORRECT,
+            verdict.reason,
+            reading._replace(idk=idk, credit=credit),
         )
 
-    async def credit(
-        self, id: str, question: str, answer: str, gold_idk: bool, response: Response
-    ) -> tuple[bool | None, float | None, str]:
-        """LAVE-idk by both stages: (whether it declines, credit, how it was judged); None where a judge cannot tell."""
-        idk, why = await self.idk(question, response, id, answer)
-        if idk is None:
-            return None, None, why
-        if idk or gold_idk:
-            return idk, lave_idk(idk, gold_idk, None), why or ("declines" if idk else "answers")
-        answers = AnswerSpec(accepted=((answer,),))
-        said = response.model_copy(update={"abstained": None})  # stage 1 has decided
-        verdict = await self._grading.verdict(ask_of(id, question), said, answers)
-        rating = (
-            verdict.credit
-            if verdict.credit is not None
-            else float(verdict.outcome is Outcome.CORRECT)
-        )
-        return idk, rating if verdict.status is Status.GRADED else None, verdict.reason
+    async def _declines(self, response: Response, question: Sample) -> tuple[bool | None, str]:
+        if response.abstained:
+            return True, "the system itself says that it gives no answer"
+        answer = question.answers.accepted[0][0]
+        return await self.idk(question.question, response, question.id, answer)
 
     async def __aenter__(self) -> Self:
         return self
@@ -98,18 +105,15 @@ FirstStage = tuple[int, int, int, int]
 """How a first stage reads the set's own answers: gold IDK read as IDK, of n; other answers read as answers, of n."""
 
 
-async def grade_all(
-    evaluator: Evaluator, pairs: Sequence[Pair], outputs: Mapping[str, Response]
-) -> list[Graded]:
-    """Every question of the pairs graded, in their order."""
-    return await at_once(
-        [
-            evaluator.graded(pair, member, outputs.get(pair.question_id(member)))
-            for pair in pairs
-            for member in pair.members
-        ],
-        AT_ONCE,
-    )
+async def first_stages(
+    judges: Sequence[str], pairs: Sequence[Pair], ledger: Path | None
+) -> dict[str, FirstStage]:
+    """The first stage of each judge on the set's own answers."""
+    stages = {}
+    for judge in judges:
+        async with Evaluator(judge, ledger) as evaluator:
+            stages[judge] = await first_stage(evaluator, pairs)
+    return stages
 
 
 async def first_stage(evaluator: Evaluator, pairs: Sequence[Pair]) -> FirstStage:
@@ -117,7 +121,7 @@ async def first_stage(evaluator: Evaluator, pairs: Sequence[Pair]) -> FirstStage
     own = sorted(pairs, key=lambda pair: not pair.from_images)[:EVALUATED]
     found = []
     for member in ("unanswerable", "answerable"):
-        given = [pair.member(member) for pair in own]
+        given = [pair.member(member) for pair in own if member in pair.members]
         read = await at_once(
             [evaluator.idk(q, Response(text=a), q, a) for q, a, _ in given], AT_ONCE
         )

@@ -24,17 +24,26 @@ import numpy as np
 from demur.core.records import Measure
 from demur.core.stats import Floats
 from demur.judge.measures.calibration import Bin, ece, reliability
-from demur.judge.measures.intervals import NOTHING, ClusterBootstrap, Ends, of_shares
+from demur.judge.measures.intervals import NOTHING, Auto, Ends, of_shares
 from demur.judge.measures.rates import share_of
 from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
 from demur.judge.measures.totals import macro_total
 from demur_suites import calibration as cal
+from demur_suites.base import Scored
 from demur_suites.taxonomy import MEANING, Root, Uncertainty
 
 Status = Literal["graded", "unjudged", "failed", "not asked"]
 BINS = 10
 FOLDS = 5
+
+
+class Reading(NamedTuple):
+    """What the measures need of one reply; see `Graded`."""
+
+    idk: bool | None = None
+    credit: float | None = None
+    probability: float | None = None
 
 
 class Graded(NamedTuple):
@@ -48,7 +57,7 @@ class Graded(NamedTuple):
         status: whether it has a credit.
         idk: whether the reply declines; None where the judge could not tell.
         credit: LAVE-idk; None where there is none.
-        probability: P(pred), that the reply is right; None where there is none.
+        probability: P(pred), that the reply is right: the computed one, else the stated one; None where there is none.
         why: how it was judged, or why not.
     """
 
@@ -66,6 +75,29 @@ class Graded(NamedTuple):
     def gold_idk(self) -> bool:
         """Whether declining is right."""
         return self.member == "unanswerable"
+
+
+def graded_of(scored: Iterable[Scored]) -> list[Graded]:
+    """Questions as the measures take them, from a suite's graded replies."""
+    rows = []
+    for item in scored:
+        question, grade = item.question, item.grade
+        reading = grade.reading if grade is not None and grade.reading else Reading()
+        status: Status = "not asked" if grade is None else grade.status.value
+        rows.append(
+            Graded(
+                question.id,
+                question.cluster,
+                Uncertainty(question.topic),
+                question.id.rpartition("/")[2],
+                status,
+                reading.idk,
+                reading.credit,
+                reading.probability,
+                "" if grade is None else grade.reason,
+            )
+        )
+    return rows
 
 
 # --- formulas ---------------------------------------------------------------------------------------
@@ -149,8 +181,6 @@ GROUPS = (*(root.value for root in Root), "total")
 
 Thresholds = tuple[float | None, tuple[float, ...]]
 """(the oracle, one a fold)."""
-Others = Mapping[str, tuple[Measure, bool]]
-"""Other benchmarks (Table 5): column title -> (measure, whether it is a share)."""
 
 
 class Score(NamedTuple):
@@ -166,7 +196,6 @@ class Score(NamedTuple):
         counts: questions by status, and without a probability among the graded.
         missing: categories that the set does not hold.
         evaluators: judge -> how its first stage reads the set's own answers (`judging.FirstStage`).
-        others: what the model does on other benchmarks.
         settings: bins and folds as declared.
     """
 
@@ -180,7 +209,6 @@ class Score(NamedTuple):
     missing: tuple[str, ...]
     settings: dict[str, int]
     evaluators: Mapping[str, tuple[int, int, int, int]] = MappingProxyType({})
-    others: Others = MappingProxyType({})
 
 
 def _mean(values: Floats) -> float | None:
@@ -207,13 +235,12 @@ def measured(
         np.array([getattr(g, name) for g in sure], dtype=bool) for name in ("gold_idk", "idk")
     )
     found = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
-    pairs: dict[str, list[Graded]] = {}
+    members: dict[str, list[Graded]] = {}
     for g in main:
-        pairs.setdefault(g.pair, []).append(g)
-    whole = [
-        own for own in pairs.values() if len(own) == 2 and all(g.credit is not None for g in own)
-    ]
-    lost = sum(any(g.status == "failed" for g in own) for own in pairs.values())
+        members.setdefault(g.pair, []).append(g)
+    pairs = [own for own in members.values() if len(own) == 2]  # no single items
+    whole = [own for own in pairs if all(g.credit is not None for g in own)]
+    lost = sum(any(g.status == "failed" for g in own) for own in pairs)
 
     def of(
         name: str,
@@ -244,7 +271,7 @@ def measured(
         "recall": of("recall", found.recall, golds, out=0),
         "precision": of("precision", found.precision, saids, out=0),
         "accuracy": of("accuracy", _mean(credit), len(graded), ends=_spread(graded, credit)),
-        "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted)),
+        "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted, least=-1.0)),
         "dual": share_of(
             "dual", right, len(whole), unjudged=len(pairs) - len(whole) - lost, failed=lost
         ),
@@ -296,10 +323,14 @@ def aurc(probability: Floats, credit: Floats) -> float | None:
     return of_arrays(np.tile(probability, 2), right, weight=weight).area
 
 
-def _spread(rows: Sequence[Graded], values: Floats) -> Ends:
-    """95 % by resampling pairs."""
+def _spread(rows: Sequence[Graded], values: Floats, least: float = 0.0) -> Ends:
+    """95 % of the mean of values from ``least`` to 1: pairs resampled; Wilson's over pairs where these do not differ."""
     clusters = np.unique([g.pair for g in rows], return_inverse=True)[1].astype(np.int64)
-    return of_shares([values], clusters, ClusterBootstrap(draws=1000))[0]
+    wide = 1 - least
+    low, high, method = of_shares([(values - least) / wide], clusters, Auto(draws=1000))[0]
+    if low is None or high is None:
+        return NOTHING
+    return Ends(low * wide + least, high * wide + least, method)
 
 
 def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Measure]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from demur.core.records import AnswerSpec, Measure, Outcome, Response, Status
+from demur.core.records import Measure
 from demur.core.uris import read_image
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.certainly_uncertain.items import Pair
+from demur_suites.base import Scored
+from demur_suites.certainly_uncertain.items import MEMBERS, Pair
 from demur_suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
-from demur_suites.gallery import Card, Glyph, Row
+from demur_suites.gallery import Card, Row, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
 from demur_suites.tables import number, scatter, table, with_n
@@ -34,7 +35,6 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
         chosen_table(scores),
         pair_table(scores),
         correlation_table(scores),
-        others_table(scores),
         evaluator_table(scores),
         replies_table(scores),
     )
@@ -233,37 +233,6 @@ def replies_table(scores: Sequence[Score]) -> Table:
     )
 
 
-def others_table(scores: Sequence[Score]) -> Table | None:
-    """Table 5: other benchmarks; None without replies to any."""
-    titles = {title: share for s in scores for title, (_, share) in s.others.items()}
-    if not titles:
-        return None
-    columns = [
-        Column(name, title, percent=share, decimals=1 if share else 2)
-        for title, share in titles.items()
-        for name in ("value", "n", "left out")
-    ]
-    rows = []
-    for s in scores:
-        line: list[Cell] = [s.model]
-        for title in titles:
-            found, _ = s.others.get(title, (None, True))
-            line += [
-                found,
-                found.n if found else 0,
-                found.unjudged + found.failed if found else None,
-            ]
-        rows.append(line)
-    return table(
-        "cu-others",
-        "Other benchmarks.",
-        (*texts("Model"), *columns),
-        rows,
-        "Replies made elsewhere. left out: failed, no side taken where the question asks for one, no judge could say. "
-        "Hall.: rated below 3; there lower is better, in all others higher.",
-    )
-
-
 def evaluator_table(scores: Sequence[Score]) -> Table:
     """Table 8: how the first stage of one judge or several reads the set's own answers."""
     tried = {judge: found for s in scores for judge, found in s.evaluators.items()}
@@ -382,40 +351,25 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
 # --- cards ------------------------------------------------------------------------------------------
 
 
-_SIGNS: dict[Outcome | Status, Glyph] = {
-    Outcome.CORRECT: "c",
-    Outcome.INCORRECT: "i",
-    Outcome.DEFLECTED: "d",
-    Status.UNJUDGED: "u",
-    Status.FAILED: "f",
-}
-
-
 def cards(
     pairs: Sequence[Pair],
     root: Path,
-    outputs: Mapping[str, Mapping[str, Response]],
-    verdict: Callable[[Response, AnswerSpec], tuple[Status, Outcome | None, str]],
+    scored: Mapping[str, Mapping[str, Scored]],
 ) -> Iterator[Card]:
     """One card a pair: the photo, the mask, the filled photo and the control, each with its question."""
     for pair in pairs:
 
         def cell(member: str, title: str, pair: Pair = pair) -> Shown:
             question, answer, _ = pair.member(member)
-            shown = []
-            for model, replies in outputs.items():
-                reply = replies.get(pair.question_id(member))
-                if reply is not None:
-                    status, outcome, _ = verdict(reply, AnswerSpec(accepted=((answer,),)))
-                    sign = _SIGNS[Status.FAILED if reply.error else outcome or status]
-                    if member == "unanswerable" and sign == "d":
-                        sign = "c"  # declining is what is right here
-                    stated = "" if reply.confidence is None else f" (P {reply.confidence:.2f})"
-                    shown.append(ShownReply(model, sign, (reply.error or reply.text) + stated))
-            return Shown(title, question, f"right: {answer}", tuple(shown))
+            replies = tuple(
+                ShownReply(model, glyph(item), _words(item))
+                for model, items in scored.items()
+                if (item := items.get(pair.question_id(member))) is not None
+            )
+            return Shown(title, question, f"right: {answer}", replies)
 
-        first, second = cell("answerable", "answerable"), cell("unanswerable", "unanswerable")
-        if pair.from_images:
+        first, second = (cell(name, name) if name in pair.members else None for name in MEMBERS[:2])
+        if pair.from_images and first is not None and second is not None:
             gone = pair.provenance.get("object", "what is asked about")
             rows = [Row(pair.image, "original", (first,))]
             if pair.mask is not None:
@@ -431,7 +385,9 @@ def cards(
                     )
                 )
         else:
-            rows = [Row(pair.image, pair.provenance.get("caption", "")[:200], (first, second))]
+            both = tuple(shown for shown in (first, second) if shown is not None)
+            photo = pair.image or pair.idk_image
+            rows = [Row(photo, pair.provenance.get("caption", "")[:200], both)]
         tags = tuple(
             t
             for t in (
@@ -443,3 +399,11 @@ def cards(
             if t
         )
         yield Card(pair.id, tags, tuple(rows), partial(read_image, root=root))
+
+
+def _words(item: Scored) -> str:
+    reply, grade = item.response, item.grade
+    if reply is None or grade is None:
+        return ""
+    probability = grade.reading.probability if grade.reading else None
+    return (reply.error or reply.text) + ("" if probability is None else f" (P {probability:.2f})")

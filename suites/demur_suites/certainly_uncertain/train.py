@@ -1,7 +1,7 @@
 """Training data from pairs, as Parquet that TRL's trainers and `datasets` open directly.
 
     sft     every member with its right answer
-    rtune   the same, but answerable questions that a base model got wrong are answered "I don't know" (R-tuning)
+    rtune   the same, but answerable questions that a base model answered wrongly are answered "I don't know" (R-tuning)
     dpo     the two answers of a pair against each other, in both directions: where the photo answers, the answer is
             chosen and IDK rejected; where it does not, the other way round
 
@@ -25,9 +25,11 @@ from demur.core.store import canonical, replacing, write_atomic, write_json
 from demur.core.uris import read_image
 from demur.models.run import run_sync
 from demur.release.card import tables_for_datasets
-from demur_suites.base import Option
-from demur_suites.certainly_uncertain.items import IDK, Pair
-from demur_suites.certainly_uncertain.judging import Evaluator, grade_all
+from demur_suites.certainly_uncertain.items import IDK, MEMBERS, Pair, questions
+from demur_suites.certainly_uncertain.judging import AT_ONCE, Evaluator
+from demur_suites.certainly_uncertain.measures import Reading
+from demur_suites.grading import at_once
+from demur_suites.options import Option
 
 KINDS = ("sft", "rtune", "dpo")
 OPTIONS = (
@@ -75,7 +77,7 @@ def export(
             if not outputs and given["kind"] == "all":
                 continue
             rows: Iterable[dict[str, Any]] = rtune(
-                pairs, credits_of(pairs, *_base(outputs, given)), left
+                pairs, readings_of(pairs, *_base(outputs, given)), left
             )
         else:
             rows = sft(pairs) if kind == "sft" else dpo(pairs)
@@ -98,7 +100,9 @@ def export(
 def sft(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
     """One row a member; controls are for measuring and not among them."""
     for pair in pairs:
-        for member in ("answerable", "unanswerable"):
+        for member in MEMBERS[:2]:
+            if member not in pair.members:
+                continue
             question, answer, image = pair.member(member)
             yield _row(pair, member, image) | {
                 "messages": [_says("user", question), _says("assistant", answer)]
@@ -106,15 +110,18 @@ def sft(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
 
 
 def rtune(
-    pairs: Sequence[Pair], credits: Mapping[str, float | None], left: Counter[str]
+    pairs: Sequence[Pair], readings: Mapping[str, Reading], left: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """`sft` under what the base model knows; what nobody graded is left out and counted in ``left``."""
+    """`sft` under what the base model knows; what nobody graded is left out and counted in ``left``.
+
+    An answerable question that it *answered* wrongly becomes unanswerable; one that it declined keeps its answer.
+    """
     for row in sft(pairs):
-        credit = credits.get(row["id"])
-        if credit is None:
+        reading = readings.get(row["id"], Reading())
+        if reading.credit is None:
             left["left out: not graded"] += 1
             continue
-        if row["member"] == "answerable" and credit == 0:
+        if row["member"] == "answerable" and reading.credit == 0 and not reading.idk:
             left["relabelled"] += 1
             row["messages"][1]["content"] = IDK
         yield row
@@ -123,7 +130,9 @@ def rtune(
 def dpo(pairs: Sequence[Pair]) -> Iterator[dict[str, Any]]:
     """Two rows a pair, one in each direction."""
     for pair in pairs:
-        for member in ("answerable", "unanswerable"):
+        if not pair.whole:
+            continue
+        for member in MEMBERS[:2]:
             question, right, image = pair.member(member)
             wrong = pair.idk_answer if member == "answerable" else pair.answer
             yield _row(pair, member, image) | {
@@ -244,13 +253,15 @@ def _card(folder: Path, pairs: Sequence[Pair], counts: Mapping[str, Any], with_p
     return "\n".join(lines)
 
 
-def credits_of(
+def readings_of(
     pairs: Sequence[Pair], replies: Mapping[str, Response], judge: str
-) -> dict[str, float | None]:
-    """Question id -> LAVE-idk of a base model's replies."""
+) -> dict[str, Reading]:
+    """Question id -> how a base model's reply was read."""
 
-    async def graded() -> dict[str, float | None]:
+    async def graded() -> dict[str, Reading]:
         async with Evaluator(judge, Path("calls.sqlite") if ":" in judge else None) as evaluator:
-            return {g.id: g.credit for g in await grade_all(evaluator, pairs, replies)}
+            asked = [q for q in questions(pairs) if q.id in replies]
+            grades = await at_once([evaluator.grade(replies[q.id], q) for q in asked], AT_ONCE)
+        return {q.id: g.reading for q, g in zip(asked, grades, strict=True) if g.reading}
 
     return run_sync(graded())

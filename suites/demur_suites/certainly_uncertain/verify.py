@@ -16,7 +16,8 @@ from demur.core.records import ImagePart, ImageRef, Message, Request, Response, 
 from demur.core.store import canonical, write_atomic
 from demur.core.thinking import visible
 from demur.core.uris import read_image as stored
-from demur.models import model_id, open_model
+from demur.evaluation.options import RunOptions
+from demur.models import Budget, model_id, open_model
 from demur.models.lenient import LenientModel
 from demur.models.names import addresses_of
 from demur.models.run import complete_all, run_sync
@@ -105,18 +106,16 @@ def verify_run(
     model: str,
     asked: Mapping[str, Sample],
     root: Path,
-    ledger: Path,
-    given: Mapping[str, Any],
+    options: RunOptions,
 ) -> None:
-    """Write ``verified.jsonl`` into a run folder: id, confidence (null where there is none), why.
+    """Write ``verified.jsonl`` into a run folder: id, computed_confidence (null where there is none), why.
 
     Args:
         folder: of the finished run.
         model: its model string, or several of one model joined by commas.
         asked: question id -> question.
         root: folder that photos are relative to.
-        ledger: of the run.
-        given: keywords of the run: concurrency, budget, prices.
+        options: of the run: its ledger, concurrency, budget and prices.
     """
     [replies] = read_outputs([folder]).values()
     answers = {
@@ -124,16 +123,20 @@ def verify_run(
         for id, reply in replies.items()
         if id in asked and not reply.error and visible(reply.text).strip()
     }
-    limits = {k: given.get(k) for k in ("concurrency", "budget", "prices")}
     found = run_sync(
         verified(
             addresses_of(model),
             answers,
             asked,
             read_image=lambda ref: stored(ref, root),
-            ledger=ledger,
-            **limits,
+            ledger=options.calls,
+            concurrency=options.concurrency,
+            budget=Budget(options.budget).recorded_in(options.calls).sub_budget(folder.name),
+            prices=options.prices,
         )
     )
-    lines = [{"id": id, "confidence": one.probability, "why": one.why} for id, one in found.items()]
+    lines = [
+        {"id": id, "computed_confidence": answer.probability, "why": answer.why}
+        for id, answer in found.items()
+    ]
     write_atomic(folder / VERIFIED, "".join(canonical(line) + "\n" for line in lines))

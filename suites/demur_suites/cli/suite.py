@@ -16,7 +16,7 @@ from demur.core.untrusted import trusting
 if TYPE_CHECKING:
     from demur.reports.tables import Table
     from demur_suites import Loaded, Option, Outputs, Suite
-    from demur_suites.outputs import Scored
+    from demur_suites.outputs import OpenedOutputs
 
 DOES = "run other benchmarks than the four scenarios, such as VB and MM-THEBench"
 EXAMPLE = "suite score vb sheet.csv --mode paper"
@@ -285,7 +285,6 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.evaluation.run_folder import all_failed
     from demur_suites import read_outputs
 
-    chosen.check_options(_given(chosen.options, args))
     sampling = {
         k: getattr(args, k)
         for k in ("temperature", "max_tokens", "extra")
@@ -306,6 +305,7 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
             steps=steps,
             fresh=args.fresh,
             prompt=args.prompt,
+            **_given(chosen.options, args),
         )
     shown = command(
         "suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html"
@@ -343,7 +343,7 @@ def _outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: st
     _options(parser, chosen.options)
 
 
-def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> Scored:
+def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> OpenedOutputs:
     from demur_suites.outputs import open_outputs
 
     found = open_outputs(chosen, args.paths, args.items, skip_bad=args.skip_bad)

@@ -4,7 +4,7 @@
     max_prob:MODEL                             an answer with the log-probabilities of its tokens
     p_true:MODEL                               an answer, and the model's probability that it is right
 
-Share of votes, MaxProb and P(True) are confidences; `demur_suites.mm_aqa.tables` tries thresholds on them. The
+Share of votes, MaxProb and P(True) are computed confidences, which nobody stated; `demur_suites.mm_aqa.tables` tries thresholds on them. The
 baselines of stated confidence and of weighed evidence (cotabs) need only the calls of a run. Source: appendix G.4.
 """
 
@@ -88,13 +88,18 @@ class SelfConsistency(ModelSystem):
         top = max(clusters, key=len)
         share = len(top) / self.n
         if 2 * len(top) > self.n and not read[top[0]].abstains:
-            return replies[top[0]].model_copy(update={"confidence": share, "abstained": False})
+            return replies[top[0]].model_copy(
+                update={"computed_confidence": share, "abstained": False}
+            )
         why = f"{len(top)} of {self.n} draws agree" + (
             " to abstain" if read[top[0]].abstains else ""
         )
         abstention = f"EXPLANATION - {why}\nFINAL ANSWER - I Don't Know"
         return Response(
-            text=abstention, confidence=share, abstained=True, served_by=replies[0].served_by
+            text=abstention,
+            computed_confidence=share,
+            abstained=True,
+            served_by=replies[0].served_by,
         )
 
     async def _agree(self, ask: Ask, one: str, other: str) -> bool:
@@ -133,19 +138,23 @@ class PTrue(ModelSystem):
         self._lenient: LenientModel | None = None
 
     async def answer(self, ask: Ask) -> Response:
-        """The answer with its P(True) as confidence."""
+        """The answer with its P(True) as computed confidence."""
         model, request = await self._opened(), self.request(ask)
         try:
             reply = await model.complete(request)
             answered = read_reply(reply, "base")
             if answered.problem or answered.abstains:
-                return reply.model_copy(update={"confidence": None})
+                return reply
             self._lenient = self._lenient or LenientModel(model)
             judged = await self._lenient.complete(self.question(request, answered.answer))
         except (ItemError, TransientError) as error:
             return Response(error=str(error))
-        found = {"confidence": yes_share(judged.logprobs), "asked_without": judged.asked_without}
-        return reply.model_copy(update=found)
+        return reply.model_copy(
+            update={
+                "computed_confidence": yes_share(judged.logprobs),
+                "asked_without": judged.asked_without,
+            }
+        )
 
     async def close(self) -> None:
         """The model's connection."""

@@ -6,20 +6,20 @@ could not grade the answer), *not asked*. Under vconf a confidence of at most ta
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from demur.core.records import Outcome, Response, Status
-from demur.judge.base import Judge, JudgeContext, close_judge, open_judge
+from demur.core.records import Outcome, Response, Sample, Status
+from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
-from demur.models import run_sync
+from demur_suites.base import Grade, Grader, Scored
 from demur_suites.grading import ask_of
 from demur_suites.mm_aqa.conditions import CONDITIONS, question_id
 from demur_suites.mm_aqa.items import Item
@@ -102,49 +102,67 @@ def matrix_of(rows: Sequence[Row]) -> Matrix:
 def score(
     model: str,
     items: Sequence[Item],
-    outputs: Mapping[str, Response],
+    scored: Mapping[str, Scored],
     *,
     tau: int,
-    parser: str,
-    abstain: str,
-    judge: str,
-    judge_calls: str,
     grouping: str,
     diagnostic: str,
     seed: int,
 ) -> Score:
-    """The score of a model; see `demur_suites.mm_aqa.suite.MMAQA` for the options."""
-    replies: dict[str, tuple[Item, str, Reply, Response | None]] = {}
+    """The score of a model from its graded replies by question id; the options are those of `suite.MMAQA`."""
+    rows: dict[str, tuple[Row, ...]] = {}
     for condition in CONDITIONS:
-        for item in items:
-            id = question_id(item.id, condition)
-            response = outputs.get(id)
-            reply = (
-                Reply() if response is None else read_reply(response, condition, parser, abstain)
-            )
-            replies[id] = (item, condition, reply, response)
-    graded = run_sync(
-        _graded(
-            {
-                id: (item, reply.answer)
-                for id, (item, _, reply, response) in replies.items()
-                if response is not None
-                and item.answerable
-                and not reply.problem
-                and not reply.abstains
-            },
-            open_judge(judge, JudgeContext(ledger=Path(judge_calls))),
+        replies = [(item, scored.get(question_id(item.id, condition))) for item in items]
+        rows[condition] = tuple(_row(item, reply) for item, reply in replies)
+    return Score(model, rows, tau, grouping, diagnostic, seed)
+
+
+def _row(item: Item, scored: Scored | None) -> Row:
+    if scored is None or scored.grade is None:
+        return Row(item, Reply(), "not asked", "not asked", None)
+    row: Row | None = scored.grade.reading
+    return row or Row(item, Reply(), "unjudged", "unjudged", scored.response)
+
+
+@asynccontextmanager
+async def grading(
+    items: Sequence[Item], *, tau: int, parser: str, abstain: str, judge: str, judge_calls: str
+) -> AsyncIterator[Grader]:
+    """Grades replies to these items under the conditions that their questions' ids name."""
+    of_id = {item.id: item for item in items}
+    answers = open_judge(judge, JudgeContext(ledger=Path(judge_calls)))
+    verdicts = Grading(answers)
+
+    async def judged(item: Item, question: Sample, answer: str) -> str:
+        ask = ask_of(
+            question.id,
+            item.question,
+            sample=item.id,
+            images=item.images,
+            choices=item.answers.choices,
         )
-    )
-    rows: dict[str, list[Row]] = {condition: [] for condition in CONDITIONS}
-    for id, (item, condition, reply, response) in replies.items():
-        said = "not asked" if response is None else _cell(item, reply, graded.get(id, ""), abstain)
+        verdict = await verdicts.verdict(ask, Response(text=answer), item.answers)
+        return _CELLS.get(verdict.outcome, "unjudged")
+
+    async def grade(response: Response, question: Sample) -> Grade:
+        id, _, condition = question.id.rpartition("@")
+        item = of_id[id]
+        reply = read_reply(response, condition, parser, abstain)
+        cell = ""
+        if item.answerable and not reply.problem and not reply.abstains:
+            cell = await judged(item, question, reply.answer)
+        said = _cell(item, reply, cell, abstain)
         unsure = reply.confidence is not None and reply.confidence <= tau
         fell = _abstention(item) if unsure else said
-        rows[condition].append(Row(item, reply, fell, said, response))
-    return Score(
-        model, {c: tuple(found) for c, found in rows.items()}, tau, grouping, diagnostic, seed
-    )
+        status, outcome = GRADES[fell]
+        why = f"{reply.problem}: {reply.detail}" if reply.problem else fell
+        return Grade(status, outcome, why, Row(item, reply, fell, said, response))
+
+    try:
+        yield grade
+    finally:
+        verdicts.close()
+        await close_judge(answers)
 
 
 def _abstention(item: Item) -> str:
@@ -169,23 +187,19 @@ _CELLS: dict[Outcome | None, str] = {
 }
 
 
-async def _graded(answers: Mapping[str, tuple[Item, str]], judge: Judge) -> dict[str, str]:
-    """Question id -> tp, fp, fn (the judge says that the answer declines) or unjudged."""
-
-    async def one(id: str, item: Item, answer: str) -> tuple[str, str]:
-        ask = ask_of(
-            id, item.question, sample=item.id, images=item.images, choices=item.answers.choices
-        )
-        verdict = await grading.verdict(ask, Response(text=answer), item.answers)
-        outcome = verdict.outcome if verdict.status is Status.GRADED else None
-        return id, _CELLS.get(outcome, "unjudged")
-
-    grading = Grading(judge)
-    try:
-        return dict(await asyncio.gather(*(one(id, *pair) for id, pair in answers.items())))
-    finally:
-        grading.close()
-        await close_judge(judge)
+GRADES: dict[str, tuple[Status, Outcome | None]] = {
+    "tp": (Status.GRADED, Outcome.CORRECT),
+    "fp": (Status.GRADED, Outcome.INCORRECT),
+    "fn": (Status.GRADED, Outcome.DEFLECTED),
+    "tn": (Status.GRADED, Outcome.DEFLECTED),
+    "au": (Status.GRADED, Outcome.INCORRECT),
+    "malformed": (Status.FAILED, None),
+    "failed": (Status.FAILED, None),
+    "unjudged": (Status.UNJUDGED, None),
+}
+"""Where a reply fell -> its verdict in the rows of a run."""
+DECIDING = ("tau", "parser", "abstain", "judge", "judge_calls")
+"""Options that grading takes."""
 
 
 Confidence = Callable[[Row], float | None]
@@ -197,8 +211,13 @@ def verbal(row: Row) -> float | None:
     return None if row.reply.confidence is None else float(row.reply.confidence)
 
 
+def computed(row: Row) -> float | None:
+    """The confidence in [0, 1] that a method computed: P(True), a share of votes."""
+    return None if row.response is None else row.response.computed_confidence
+
+
 def own(row: Row) -> float | None:
-    """The system's own confidence in [0, 1] (P(True), share of votes, a function's own)."""
+    """The confidence in [0, 1] that a system gives without being asked for one."""
     return None if row.response is None else row.response.confidence
 
 

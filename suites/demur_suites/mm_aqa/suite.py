@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.answers import holds
-from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
+from demur.core.records import Sample
 from demur.core.store import Problems, write_atomic
 from demur.reports.svg import standalone
 from demur.scenarios.conditions import Condition
-from demur_suites.base import Loaded, Option, Outputs, Suite
+from demur_suites.base import Grader, Loaded, Outputs, Scored, Suite
 from demur_suites.mm_aqa import figures, tables
 from demur_suites.mm_aqa.audit import PUBLISHED
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
 from demur_suites.mm_aqa.decisions import read_decisions
 from demur_suites.mm_aqa.items import Item, read
 from demur_suites.mm_aqa.people import sample
-from demur_suites.mm_aqa.replies import read_reply
-from demur_suites.mm_aqa.scoring import Score, score
+from demur_suites.mm_aqa.scoring import DECIDING, Score, grading, score
+from demur_suites.options import Option
 
 if TYPE_CHECKING:
     from demur.reports.svg import Panel
@@ -52,12 +52,14 @@ class MMAQA(Suite[Item, Score]):
             3,
             least=0,
             most=5,
+            grades=True,
         ),
         Option(
             "parser",
             "strict: replies must follow the output schema; lenient: one without labels is the answer",
             "strict",
             ("strict", "lenient"),
+            grades=True,
         ),
         Option(
             "abstain",
@@ -65,8 +67,9 @@ class MMAQA(Suite[Item, Score]):
             "in them, as the paper does",
             "reader",
             ("reader", "substring"),
+            grades=True,
         ),
-        Option("judge", "who grades answers to answerable questions", "local"),
+        Option("judge", "who grades answers to answerable questions", "local", grades=True),
         Option(
             "judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"
         ),
@@ -169,31 +172,24 @@ class MMAQA(Suite[Item, Score]):
         """Questions about documents need their pages."""
         return sample.attributes["subset"] == "documents"
 
-    def verdict(
-        self, response: Response, answers: AnswerSpec
-    ) -> tuple[Status, Outcome | None, str]:
-        """A malformed reply is no usable answer; abstaining deflects; else by the text of the right answer."""
-        reply = read_reply(response, "base")
-        if reply.problem:
-            return Status.FAILED, None, f"{reply.problem}: {reply.detail}"
-        if reply.abstains:
-            return Status.GRADED, Outcome.DEFLECTED, "abstains"
-        if answers.rule == UNANSWERABLE:
-            return Status.GRADED, Outcome.INCORRECT, "answers what cannot be answered"
-        right = holds(answers, reply.answer)
-        outcome = Outcome.CORRECT if right else Outcome.INCORRECT
-        return Status.GRADED, outcome, f"{'states' if right else 'does not state'} the right answer"
+    def scored_questions(self, items: Sequence[Item]) -> Iterator[Sample]:
+        """Under all conditions: outputs under those that this object does not ask are scored too."""
+        return type(self)().questions(items)
 
-    def scores(self, items: Sequence[Item], outputs: Outputs, **options: Any) -> list[Score]:
-        """`Suite.scores`; outputs under conditions that this object does not ask are scored too."""
-        whole = self if len(self.conditions) == len(CONDITIONS) else type(self)()
-        return Suite.scores(whole, items, outputs, **options)
+    def grading(self, items: Sequence[Item], **options: Any) -> AbstractAsyncContextManager[Grader]:
+        """See `demur_suites.mm_aqa.scoring.grading`."""
+        return grading(items, **{name: options[name] for name in DECIDING})
 
     def score(
-        self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any
+        self, model: str, items: Sequence[Item], scored: Sequence[Scored], **options: Any
     ) -> Score:
         """See `demur_suites.mm_aqa.scoring.score`."""
-        return score(model, items, outputs, **options)
+        return score(
+            model,
+            items,
+            {s.question.id: s for s in scored},
+            **{name: options[name] for name in ("tau", "grouping", "diagnostic", "seed")},
+        )
 
     def tables(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Table]:
         """Tables 1 to 4, 7 and 8 of the paper over these models, and replies outside the matrix."""
@@ -204,10 +200,10 @@ class MMAQA(Suite[Item, Score]):
         return tables.statistics(items)
 
     def cards(
-        self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any
+        self, items: Sequence[Item], root: Path, scored: Mapping[str, Mapping[str, Scored]]
     ) -> Iterator[Card]:
         """One a pair: the item, and its twins below it."""
-        return tables.cards(items, root, outputs, options["parser"], options["abstain"])
+        return tables.cards(items, root, scored)
 
     def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
         """Figures 2 and 4."""

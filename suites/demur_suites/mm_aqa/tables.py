@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.core.records import Response
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, section_starts, texts
-from demur_suites.gallery import Card, Glyph
+from demur_suites.base import Scored
+from demur_suites.gallery import Card, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
 from demur_suites.gallery import Row as ShownRow
@@ -32,12 +32,13 @@ from demur_suites.mm_aqa.measures import (
     se,
     sweep,
 )
-from demur_suites.mm_aqa.replies import read_reply
 from demur_suites.mm_aqa.routing import WORDS, question_kind
 from demur_suites.mm_aqa.scoring import (
     BESIDE,
     Confidence,
+    Row,
     Score,
+    computed,
     confidences,
     matrix_of,
     max_prob,
@@ -54,6 +55,7 @@ TAUS = (1.0, 2.0, 3.0, 4.0)
 SOURCES: tuple[tuple[str, str, Confidence, Sequence[float] | None], ...] = (
     ("verbal confidence", "vconf", verbal, TAUS),
     ("MaxProb", "base", max_prob, None),
+    ("computed confidence", "base", computed, None),
     ("own confidence", "base", own, None),
 )
 """Baselines by threshold: name, condition of the replies, the confidence, thresholds (None: every value)."""
@@ -280,10 +282,10 @@ def baselines_table(scores: Sequence[Score]) -> Table:
             *(number("RC-AUC"), number("AURC"), "n"),
         ),
         rows,
-        "Always abstaining has AAC 0, UAC 100 and no MCC. oracle tau: the best on these very items, an upper bound, as in the paper; stated confidences up to it, other "
-        "confidences below it are abstentions. MCC, folds: each of 5 folds takes the tau that is best on the others. At "
-        "random: p = 0.5, expected. Self-consistency and P(True) are systems of their own (self_consistency:MODEL, "
-        "p_true:MODEL): their rows are under 'own confidence'.",
+        "Always abstaining has AAC 0, UAC 100 and no MCC. oracle tau: the best on these very items, an upper bound, as in "
+        "the paper; stated confidences up to it, other confidences below it are abstentions. MCC, folds: each of 5 folds "
+        "takes the tau that is best on the others. At random: p = 0.5, expected. Self-consistency and P(True) are systems "
+        "of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'computed confidence'.",
         "RC-AUC, AURC: risk over coverage of the answered items; answering the unanswerable is an error.",
         rules=section_starts(rows) - {0},
     )
@@ -490,9 +492,7 @@ def statistics(items: Sequence[Item]) -> list[Table]:
 def cards(
     items: Sequence[Item],
     root: Path,
-    outputs: Mapping[str, Mapping[str, Response]],
-    parser: str,
-    abstain: str,
+    scored: Mapping[str, Mapping[str, Scored]],
 ) -> Iterator[Card]:
     """One card a pair: a row the item, a row each twin, with the replies under each condition."""
     pairs: dict[str, list[Item]] = {}
@@ -502,17 +502,14 @@ def cards(
         rows = []
         for item in several:
             shown = []
-            for model, answers in outputs.items():
+            for model, replies in scored.items():
                 for c in CONDITIONS:
-                    if (response := answers.get(question_id(item.id, c))) is not None:
-                        reply = read_reply(response, c, parser, abstain)
-                        glyph: Glyph = "f" if reply.problem else "d" if reply.abstains else "u"
-                        words = (
-                            f"{reply.problem}: {reply.detail}"
-                            if reply.problem
-                            else reply.answer[:300]
-                        )
-                        shown.append(ShownReply(f"{model}, {c}", glyph, words))
+                    reply = replies.get(question_id(item.id, c))
+                    if reply is not None and reply.grade is not None:
+                        row: Row | None = reply.grade.reading
+                        words = row.reply.answer[:300] if row else ""
+                        words = words or reply.grade.reason
+                        shown.append(ShownReply(f"{model}, {c}", glyph(reply), words))
             right = (
                 f"right: {item.answers.display_form}" if item.answerable else "right: to abstain"
             )

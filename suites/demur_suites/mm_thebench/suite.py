@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
-from demur.core.store import Problems, digest
+from demur.core.records import Outcome, Response, Sample, Status
+from demur.core.store import Problems
 from demur.judge.base import JudgeContext
 from demur.models import Budget
-from demur_suites.base import Loaded, Option, Outputs, Suite
+from demur_suites.base import Grade, Grader, Loaded, Outputs, Scored, Suite
 from demur_suites.mm_thebench import tables
 from demur_suites.mm_thebench.audit import PUBLISHED
 from demur_suites.mm_thebench.build import build
 from demur_suites.mm_thebench.items import Item, read
-from demur_suites.mm_thebench.judging import ROOM, ChainJudge, answer_by_rules, judge_all
+from demur_suites.mm_thebench.judging import ROOM, ChainJudge, judge_by_rules
 from demur_suites.mm_thebench.measures import Judged, Level, Score, score
 from demur_suites.mm_thebench.meta_evaluation import meta_task
+from demur_suites.options import Option
 
 if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task
@@ -45,18 +47,21 @@ class MMTheBench(Suite[Item, Score]):
             "model that judges chains (openai/gpt-4o, http://host:8000/v1#name); without it rules grade "
             "the answers",
             "",
+            grades=True,
         ),
         Option("ledger", "file that keeps the judge's paid replies", "judge.sqlite"),
         Option(
             "prompts",
             "folder of judge prompts in place of ours: answer.md, segment.md, match.md, rubric.md",
             "",
+            grades=True,
         ),
         Option(
             "room",
             "tokens a judge may think before each reply (one that reasons at length: 32768)",
             ROOM,
             least=0,
+            grades=True,
         ),
         Option("judge_concurrency", "calls to the judge at once", 8, least=1),
         Option("judge_budget", "US dollars that the judge may cost; 0 for no bound", 0.0, least=0),
@@ -95,9 +100,6 @@ class MMTheBench(Suite[Item, Score]):
         ),
     )
 
-    def __init__(self) -> None:
-        self._judged: dict[str, dict[str, Judged]] = {}
-
     def load(self, path: Path, problems: Problems) -> Loaded[Item]:
         """An ``items.jsonl``, or the folder that holds it."""
         return read(path, problems)
@@ -115,6 +117,7 @@ class MMTheBench(Suite[Item, Score]):
                 answers=item.spec,
                 images=item.pictures,
                 source_ref=item.source_ref,
+                attributes={"part": "too complex"} if item.too_complex else {},
             )
 
     def check_images(self, path: Path, tasks: Sequence[Task]) -> None:
@@ -132,44 +135,40 @@ class MMTheBench(Suite[Item, Score]):
                 cure="sample frames: demur suite build mm_thebench --items ITEMS --out DIR (extra 'video')",
             )
 
-    def verdict(
-        self, response: Response, answers: AnswerSpec
-    ) -> tuple[Status, Outcome | None, str]:
-        """The answer by rules; a partial answer is incorrect, no answer is deflected."""
-        level, why = answer_by_rules(answers, response)
-        outcome = {Level.MATCH: Outcome.CORRECT, Level.NO_ANSWER: Outcome.DEFLECTED}
-        if not response.text.strip():
-            return Status.FAILED, None, why
-        if level is None:
-            return Status.UNJUDGED, None, why
-        return Status.GRADED, outcome.get(level, Outcome.INCORRECT), why
+    def part(self, question: Sample) -> str:
+        """Items that are too complex are in no figure."""
+        return question.attributes.get("part", "")
 
-    def judged(
-        self, items: Sequence[Item], outputs: Mapping[str, Response], options: Mapping[str, Any]
-    ) -> dict[str, Judged]:
-        """One model's replies, judged once in the life of this object; the ledger keeps the judge's calls for good."""
+    @asynccontextmanager
+    async def grading(self, items: Sequence[Item], **options: Any) -> AsyncIterator[Grader]:
+        """By the judge of the options, at three levels; without one, answers by rules."""
         judge = judge_of(options)
-        key = digest(
-            [
-                [options[k] for k in ("judge", "ledger", "room")],
-                judge.texts if judge else "",
-                [(i.model_dump(mode="json"), [p.sha256 for p in i.pictures]) for i in items],
-                {i: (r.text, r.reasoning, r.error) for i, r in outputs.items()},
-            ]
-        )
-        if key not in self._judged:
-            self._judged[key] = judge_all(judge, items, outputs)
-        return self._judged[key]
+        of_id = {item.id: item for item in items}
+
+        async def grade(response: Response, question: Sample) -> Grade:
+            item = of_id[question.id]
+            judged = (
+                judge_by_rules(item, response)
+                if judge is None or item.too_complex
+                else await judge.judge(item, response)
+            )
+            return Grade(*verdict_of(judged), judged.why, judged)
+
+        try:
+            yield grade
+        finally:
+            if judge is not None:
+                await judge.close()
 
     def score(
-        self, model: str, items: Sequence[Item], outputs: Mapping[str, Response], **options: Any
+        self, model: str, items: Sequence[Item], scored: Sequence[Scored], **options: Any
     ) -> Score:
         """See `demur_suites.mm_thebench.measures.score`."""
         judge = judge_of(options)
         return score(
             model,
             items,
-            self.judged(items, outputs, options),
+            {s.question.id: s.grade.reading for s in scored if s.grade and s.grade.reading},
             judge=judge.id if judge else "local",
             **{k: options[k] for k in ("partial", "resamples", "seed")},
         )
@@ -187,12 +186,14 @@ class MMTheBench(Suite[Item, Score]):
         return tables.statistics_tables(items)
 
     def cards(
-        self, items: Sequence[Item], root: Path, outputs: Outputs, **options: Any
+        self, items: Sequence[Item], root: Path, scored: Mapping[str, Mapping[str, Scored]]
     ) -> Iterator[Card]:
         """One an item, each chain beside the reference steps."""
-        return tables.cards(
-            items, root, [(model, self.judged(items, of, options)) for model, of in outputs.items()]
-        )
+        judged = [
+            (model, {id: s.grade.reading for id, s in of.items() if s.grade and s.grade.reading})
+            for model, of in scored.items()
+        ]
+        return tables.cards(items, root, judged)
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """See `demur_suites.mm_thebench.build`."""
@@ -217,6 +218,16 @@ class MMTheBench(Suite[Item, Score]):
                 "no judge is named", cure="name the judge that people check: --judge MODEL"
             )
         return meta_task(loaded, outputs, judge, out, of=options["of"], n=options["n"], seed=seed)
+
+
+def verdict_of(judged: Judged) -> tuple[Status, Outcome | None]:
+    """The verdict of an answer level: a partial answer is incorrect, no answer is deflected."""
+    if judged.failed:
+        return Status.FAILED, None
+    if judged.answer is None:
+        return Status.UNJUDGED, None
+    outcomes = {Level.MATCH: Outcome.CORRECT, Level.NO_ANSWER: Outcome.DEFLECTED}
+    return Status.GRADED, outcomes.get(judged.answer, Outcome.INCORRECT)
 
 
 def judge_of(given: Mapping[str, Any]) -> ChainJudge | None:

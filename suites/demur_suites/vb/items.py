@@ -89,7 +89,7 @@ class Family(Record):
     Attributes:
         id: unique in a set; published ids begin with the category (``GD-06``).
         category: the primary visibility factor.
-        questions: base and text-edited question.
+        questions: base and text-edited question; both empty where the set came without them.
         images: base and edited photo; None where the set came without its photos.
         gold: labels of BASE, TEXT_FLIP, IMAGE_FLIP and DOUBLE_FLIP.
         agents: names of the people in a second-order family.
@@ -110,9 +110,9 @@ class Family(Record):
     @model_validator(mode="after")
     def _two_by_two(self) -> Self:
         base, edited = (" ".join(q.split()) for q in self.questions)
-        if not base or not edited:
+        if bool(base) != bool(edited):
             raise ValueError("a question is empty")
-        if base.casefold() == edited.casefold():
+        if base and base.casefold() == edited.casefold():
             raise ValueError("both questions are the same: the text edit is missing")
         one, other = self.images
         if one is not None and other is not None and one.sha256 == other.sha256:
@@ -152,8 +152,8 @@ class FamilyLine(Record):
 
     id: str
     category: Category
-    base_question: str
-    edited_question: str
+    base_question: str = Field(min_length=1)
+    edited_question: str = Field(min_length=1)
     base_image: str = ""
     edited_image: str = ""
     gold: dict[Cell, Label] | None = None
@@ -225,6 +225,10 @@ def read(path: Path, problems: Problems) -> Loaded[Family]:
         seen: set[str] = set()
         for where, (family, replies) in _families(file, problems, notes):
             known = families.setdefault(family.id, family)
+            if not any(known.questions) and any(family.questions):
+                known = families[family.id] = known.model_copy(
+                    update={"questions": family.questions}
+                )
             photos = [
                 (a.sha256, b.sha256)
                 for a, b in zip(known.images, family.images, strict=True)
@@ -232,7 +236,7 @@ def read(path: Path, problems: Problems) -> Loaded[Family]:
             ]
             if family.id in seen:
                 problems.add(where, "an earlier row holds this family too; the first is kept")
-            elif known.questions != family.questions:
+            elif any(family.questions) and known.questions != family.questions:
                 problems.add(where, f"has other questions than in {known.source_ref}")
             elif any(a != b for a, b in photos):
                 problems.add(where, f"has other photos than in {known.source_ref}")
@@ -242,6 +246,10 @@ def read(path: Path, problems: Problems) -> Loaded[Family]:
     for (
         family
     ) in families.values():  # what an author may want to check; none of it excludes a family
+        if not any(family.questions):
+            notes[
+                "families without their questions: outputs can be scored, no system can be asked"
+            ] += 1
         if not family.strict:
             notes["families with an ABSTAIN gold label: scored apart from the headline"] += 1
         if (
@@ -276,7 +284,7 @@ def _families(file: Path, problems: Problems, notes: Counter[str]) -> Iterator[t
     made: Callable[[str, Mapping[str, Any]], Read | None]
     if file.suffix.lower() == ".csv":
         held = _photos(file.parent)
-        rows = csv_rows(file, problems, required=("base_question", "flip_question"), mend=True)
+        rows = csv_rows(file, problems, mend=True)
         made = partial(_of_sheet, file.parent, held, notes)
     else:
         rows = json_lines(file, problems)
@@ -339,6 +347,16 @@ def _of_sheet(
         raise ValueError(
             f"the id begins with none of {', '.join(PREFIXES)}, so its category is unknown"
         )
+    replies: dict[str, dict[Cell, str]] = {}
+    for column, text in row.items():
+        named = _OUTPUT.fullmatch(column or "")
+        if named and named["cell"] in SHEET_CELLS:
+            replies.setdefault(named["model"], {})[SHEET_CELLS[named["cell"]]] = text or ""
+    questions = (row.get("base_question", ""), row.get("flip_question", ""))
+    if not replies and not any(questions):
+        raise ValueError(
+            "the sheet has neither questions (base_question, flip_question) nor outputs"
+        )
     base, edited = (
         _photo(folder, held, row.get(name, ""), notes) for name in ("pic_base", "pic_flip")
     )
@@ -354,15 +372,10 @@ def _of_sheet(
         id=id,
         source_ref=place,
         category=category,
-        questions=(row["base_question"], row["flip_question"]),
+        questions=questions,
         images=(base, edited),
         provenance={k: v for k, v in about.items() if v},
     )
-    replies: dict[str, dict[Cell, str]] = {}
-    for column, text in row.items():
-        named = _OUTPUT.fullmatch(column or "")
-        if named and named["cell"] in SHEET_CELLS:
-            replies.setdefault(named["model"], {})[SHEET_CELLS[named["cell"]]] = text or ""
     return family, replies
 
 

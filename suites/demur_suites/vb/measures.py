@@ -3,8 +3,9 @@
 How incomplete replies count, by mode:
 
     reply              measured (default)                                  paper (as the printed tables were made)
-    ABSTAIN            alpha in CAA; wrong in MEFR, ToMAcc, DFAcc          the same, if it states a confidence
-    no confidence      label counts; leaves CAA and SelRank                leaves every denominator
+    ABSTAIN            alpha in CAA; wrong in MEFR, ToMAcc, DFAcc          the same
+    no confidence      (of true or false) label counts, leaves CAA and     leaves every denominator
+                       SelRank
     unparsable         0 in CAA, wrong elsewhere                           leaves every denominator
     invalid label      0 in CAA, wrong elsewhere                           the same
     no output          leaves every denominator (the call failed)          the same
@@ -33,8 +34,10 @@ from demur_suites.vb.items import CELLS, HEADLINE, Cell, Family, Label
 from demur_suites.vb.replies import NOT_ASKED, PROBLEMS, Parser, Reply, breaks_rules
 
 Mode = Literal["measured", "paper"]
-Ties = Literal["expected", "worst", "best", "numpy"]
+Ties = Literal["expected", "worst", "best", "stable"]
 
+TIE_BOUNDS: tuple[Ties, ...] = ("expected", "worst", "best")
+"""Ways to order equal confidences whose SelRank stands beside the one that counts."""
 ALPHA = 0.25
 """Credit of an abstention in CAA."""
 ALPHAS = (0.0, 0.25, 0.5)
@@ -81,9 +84,7 @@ class Cells:
 def kept(reply: Reply, mode: Mode) -> bool:
     """Whether a reply stays in denominators about labels; see the module's table."""
     if mode == "paper":
-        return reply.problem == "invalid label" or (
-            reply.label is not None and reply.confidence is not None
-        )
+        return reply.problem in ("", "invalid label")
     return reply.problem not in ("no output", "not asked")
 
 
@@ -183,7 +184,7 @@ def selrank(
         right: bool [n].
         confidence: float64 [n].
         ties: ``expected``: within equal confidences each answer counts the block's mean; ``worst``, ``best``: wrong
-            or right ones first, the bounds of any order; ``numpy``: as ``argsort(-confidence)`` happens to leave them.
+            or right ones first, the bounds of any order; ``stable``: in the order that they stand in.
         cap: False gives the value before capping at 1.
 
     Returns:
@@ -196,8 +197,8 @@ def selrank(
     if p == 1.0:
         return 1.0
     hits = right.astype(np.float64)
-    if ties == "numpy":
-        order = np.argsort(-confidence)
+    if ties == "stable":
+        order = np.argsort(-confidence, kind="stable")
     else:
         second = hits if ties == "worst" else -hits
         order = np.lexsort((second, -confidence))
@@ -250,7 +251,7 @@ class Score(NamedTuple):
             unusable replies), and a 95 % interval (bootstrap over families; Wilson for ToMAcc and DFAcc).
         counts: strict families asked about, and those not; of the former, headline cells, answered, abstained, and by
             `replies.PROBLEMS` (all four cells with ``all_``).
-        selrank_bounds: SelRank for the worst and the best order of equal confidences.
+        selrank_by_ties: SelRank by each way in `TIE_BOUNDS` to order equal confidences.
         abstain: families outside the strict subset: cells, right, abstained, wrong.
         categories: category -> (right, n) over the headline cells of strict families.
         reason_rules: breach of the reason-code rules -> how often; "" counts replies that keep them.
@@ -262,7 +263,7 @@ class Score(NamedTuple):
     model: str
     measures: dict[str, Measure]
     counts: dict[str, int]
-    selrank_bounds: tuple[float, float] | None
+    selrank_by_ties: dict[Ties, float | None]
     abstain: dict[str, int]
     categories: dict[str, tuple[int, int]]
     reason_rules: dict[str, int]
@@ -356,19 +357,18 @@ def score(
         mode: see the module.
         parser: how the replies were read; recorded.
         alpha: credit of an abstention in CAA, in [0, 1].
-        ties: of SelRank; ``expected``, or ``numpy`` in paper mode, when None.
+        ties: of SelRank; ``expected``, or in paper mode ``stable`` (by the families' ids), when None.
         resamples: bootstrap resamples of families for the intervals; 0 for none.
         seed: of the resamples.
     """
-    ties = ties or ("numpy" if mode == "paper" else "expected")
+    ties = ties or ("stable" if mode == "paper" else "expected")
     given = families
-    families = [f for f in families if any(f.cell_id(c) in replies for c in CELLS)]
+    families = sorted(  # neither intervals nor stable ties depend on the order of rows
+        (f for f in families if any(f.cell_id(c) in replies for c in CELLS)), key=lambda f: f.id
+    )
     cells = cells_of(families, replies, mode)
     found = values(cells, alpha, ties, mode)
-    in_order = cells_of(
-        sorted(families, key=lambda f: f.id), replies, mode
-    )  # intervals do not depend on the rows' order
-    ends = _intervals(in_order, alpha, ties, mode, resamples, seed)
+    ends = _intervals(cells, alpha, ties, mode, resamples, seed)
     strict = [f for f in families if f.strict]
 
     def reply(family: Family, cell: Cell) -> Reply:
@@ -405,7 +405,6 @@ def score(
             interval=method,
         )
     right, confidence = _ranked(cells)
-    bounds = [selrank(right, confidence, way) for way in ("worst", "best")] if len(right) else []
     others = [
         (f.gold[i], reply(f, c)) for f in families if not f.strict for i, c in enumerate(CELLS)
     ]
@@ -413,7 +412,7 @@ def score(
         model=model,
         measures=measures,
         counts=counts,
-        selrank_bounds=(bounds[0] or 0.0, bounds[1] or 0.0) if bounds else None,
+        selrank_by_ties={way: selrank(right, confidence, way) for way in TIE_BOUNDS},
         abstain={
             "cells": len(others),
             "no_output": sum(r.problem == "no output" for _, r in others),

@@ -65,6 +65,7 @@ class Reply(NamedTuple):
 
 
 NOT_ASKED = Reply(None, problem="not asked", detail="was not asked")
+UNGRADED = Reply(None, problem="unparsable", detail="could not be read")
 
 
 def read_reply(text: str, parser: Parser = "strict") -> Reply:
@@ -97,13 +98,14 @@ def read_reply(text: str, parser: Parser = "strict") -> Reply:
     return Reply(label, confidence, reason)
 
 
-def reply_of(response: Response | None, parser: Parser = "strict") -> Reply:
-    """The reply of a response; a failed one has no output."""
-    if response is None:
-        return NOT_ASKED
+def reply_of(response: Response, parser: Parser = "strict") -> Reply:
+    """The reply of a response; a failed one has no output, and a system that says itself that it abstains does."""
     if response.error:
         return Reply(None, problem="no output", detail=response.error)
-    return read_reply(response.text, parser)
+    reply = read_reply(response.text, parser)
+    return (
+        Reply(Label.ABSTAIN, reply.confidence, reply.reason_code) if response.abstained else reply
+    )
 
 
 def breaks_rules(reply: Reply) -> str:

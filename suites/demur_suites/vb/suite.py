@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems
-from demur_suites.base import Loaded, Option, Outputs, Suite
+from demur_suites.base import Grade, Grader, Loaded, Scored, Suite
+from demur_suites.options import Option
 from demur_suites.vb import tables
 from demur_suites.vb.audit import PUBLISHED
-from demur_suites.vb.items import CELLS, Family, Label, read
+from demur_suites.vb.items import CELLS, Cell, Family, Label, read
 from demur_suites.vb.measures import ALPHA, Score, score
-from demur_suites.vb.replies import read_reply, reply_of
+from demur_suites.vb.replies import UNGRADED, Reply, reply_of
 
 if TYPE_CHECKING:
+    from demur.evaluation.run_folder import Task
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
+
+
+NO_QUESTION = "(the set holds no questions)"
+"""Of a family that can be scored and not asked about."""
 
 
 class VB(Suite[Family, Score]):
@@ -43,6 +51,7 @@ class VB(Suite[Family, Score]):
             "strict: the whole reply is the JSON; lenient: the last object inside it",
             "strict",
             ("strict", "lenient"),
+            grades=True,
         ),
         Option("alpha", "credit of an abstention in CAA, 0 to 1", ALPHA, least=0, most=1),
         Option(
@@ -66,33 +75,58 @@ class VB(Suite[Family, Score]):
                 yield Sample(
                     id=family.cell_id(cell),
                     source=self.name,
-                    question=family.question(cell),
+                    question=family.question(cell) or NO_QUESTION,
                     answers=AnswerSpec(accepted=((family.gold[place].value,),), rule="suite"),
                     images=(image,) if image is not None else (),
                     answerable=family.gold[place] is not Label.ABSTAIN,
                     topic=family.category.value,
+                    attributes={"gold": "" if family.strict else "with ABSTAIN"},
                     cluster=family.id,
                     licence=family.licence,
                     source_ref=family.source_ref,
                 )
 
-    def verdict(
-        self, response: Response, answers: AnswerSpec
-    ) -> tuple[Status, Outcome | None, str]:
-        """Right, wrong or deflected by the strict label; a reply without a label is no usable answer."""
-        reply = read_reply(response.text)
-        if reply.label is None:
-            return Status.FAILED, None, f"{reply.problem}: {reply.detail}"
-        if reply.label is Label.ABSTAIN:
-            return Status.GRADED, Outcome.DEFLECTED, f"ABSTAIN {reply.reason_code}".strip()
-        right = reply.label.value == answers.accepted[0][0]
-        return Status.GRADED, Outcome.CORRECT if right else Outcome.INCORRECT, reply.label.value
+    def check_images(self, path: Path, tasks: Sequence[Task]) -> None:
+        """Check that families have questions and photos."""
+        for task in tasks:
+            if task.sample.question == NO_QUESTION:
+                raise UsageError(
+                    "its question is not in the sheet",
+                    item=f"{path} ({task.sample.cluster})",
+                    cure="add the columns base_question and flip_question, or only score the outputs",
+                )
+        super().check_images(path, tasks)
+
+    def part(self, question: Sample) -> str:
+        """Double flips and families with an ABSTAIN label are in no headline figure."""
+        if question.id.endswith(f"/{Cell.DOUBLE_FLIP}"):
+            return "double flip"
+        return question.attributes["gold"]
+
+    @asynccontextmanager
+    async def grading(self, items: Sequence[Family], **options: Any) -> AsyncIterator[Grader]:
+        """Right, wrong or deflected by the label; a reply without a label is no usable answer."""
+
+        async def grade(response: Response, question: Sample) -> Grade:
+            reply = reply_of(response, options["parser"])
+            if reply.label is None:
+                return Grade(Status.FAILED, None, f"{reply.problem}: {reply.detail}", reply)
+            if reply.label is Label.ABSTAIN:
+                why = f"ABSTAIN {reply.reason_code}".strip()
+                return Grade(Status.GRADED, Outcome.DEFLECTED, why, reply)
+            right = reply.label.value == question.answers.accepted[0][0]
+            outcome = Outcome.CORRECT if right else Outcome.INCORRECT
+            return Grade(Status.GRADED, outcome, reply.label.value, reply)
+
+        yield grade
 
     def score(
-        self, model: str, items: Sequence[Family], outputs: Mapping[str, Response], **options: Any
+        self, model: str, items: Sequence[Family], scored: Sequence[Scored], **options: Any
     ) -> Score:
         """See `demur_suites.vb.measures.score`."""
-        replies = {id: reply_of(response, options["parser"]) for id, response in outputs.items()}
+        replies: dict[str, Reply] = {
+            s.question.id: s.grade.reading or UNGRADED for s in scored if s.grade is not None
+        }
         return score(model, items, replies, **options)
 
     def tables(self, scores: Sequence[Score], items: Sequence[Family]) -> list[Table]:
@@ -104,10 +138,10 @@ class VB(Suite[Family, Score]):
         return [tables.statistics_table(items)]
 
     def cards(
-        self, items: Sequence[Family], root: Path, outputs: Outputs, **options: Any
+        self, items: Sequence[Family], root: Path, scored: Mapping[str, Mapping[str, Scored]]
     ) -> Iterator[Card]:
         """One a family, its four cells side by side."""
-        return tables.cards(items, root, outputs, options["parser"])
+        return tables.cards(items, root, scored)
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """48 families from the sample corpus; see `demur_suites.vb.build`."""

@@ -10,19 +10,20 @@ from functools import partial
 from math import inf
 from pathlib import Path
 
-from demur.core.records import Response
 from demur.core.uris import read_image
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.gallery import Card, Glyph, Row
+from demur_suites.base import Scored
+from demur_suites.gallery import Card, Row, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
 from demur_suites.tables import number, table, with_n
 from demur_suites.vb.items import CELLS, WHAT_IT_TESTS, Category, Family
-from demur_suites.vb.measures import ALPHAS, WEIGHTS, Score, sensitivity
-from demur_suites.vb.replies import PROBLEMS, Parser, Reply, reply_of
+from demur_suites.vb.measures import ALPHAS, TIE_BOUNDS, WEIGHTS, Score, sensitivity
+from demur_suites.vb.replies import PROBLEMS, UNGRADED, Reply
 
 MODES = {
-    "paper": "the paper's tables were (replies without a confidence leave every denominator)",
+    "paper": "the paper's tables were (answers without a confidence leave every denominator; equal confidences are "
+    "ranked in the order of their ids)",
     "measured": "measured (an unreadable reply counts as wrong, one without a confidence leaves CAA and SelRank)",
 }
 
@@ -109,6 +110,7 @@ def selective_table(scores: Sequence[Score]) -> Table:
         "Cov (%)",
         number("AnsAcc"),
         number("raw", "SelRank"),
+        number("expected", "SelRank"),
         number("least", "SelRank"),
         number("most", "SelRank"),
         Column("d", "MEFR"),
@@ -122,7 +124,7 @@ def selective_table(scores: Sequence[Score]) -> Table:
             s.measures["coverage"],
             s.measures["answered_accuracy"],
             s.measures["selrank_raw"],
-            *(s.selrank_bounds or (None, None)),
+            *(s.selrank_by_ties[way] for way in TIE_BOUNDS),
             s.counts["base_right"],
             s.measures["i_mefr"].n,
             s.measures["t_mefr"].n,
@@ -139,7 +141,8 @@ def selective_table(scores: Sequence[Score]) -> Table:
         "Selective prediction, and the denominators of MEFR.",
         columns,
         rows,
-        f"Cov: answered over {over}. least, most: SelRank for the worst and the best order of equal confidences.",
+        f"Cov: answered over {over}. expected, least, most: SelRank over all orders of equal confidences, and for the "
+        "worst and the best.",
         "d: families with BASE right; d of I, d of T: those of them whose flipped cell has a reply that counts.",
     )
 
@@ -322,8 +325,7 @@ def statistics_table(families: Sequence[Family]) -> Table:
 def cards(
     families: Sequence[Family],
     root: Path,
-    outputs: Mapping[str, Mapping[str, Response]],
-    parser: Parser,
+    scored: Mapping[str, Mapping[str, Scored]],
 ) -> Iterator[Card]:
     """One card a family: a row a photo, its two cells side by side."""
     for family in families:
@@ -335,16 +337,14 @@ def cards(
             cells = []
             for place in (first, second):
                 cell, gold = CELLS[place], family.gold[place]
-                answers = {
-                    m: of[family.cell_id(cell)]
-                    for m, of in outputs.items()
-                    if family.cell_id(cell) in of
-                }
-                replies = {model: reply_of(answer, parser) for model, answer in answers.items()}
-                shown = tuple(
-                    ShownReply(m, _glyph(r, gold.value), _words(r)) for m, r in replies.items()
+                replies = tuple(
+                    ShownReply(model, glyph(item), _words(item))
+                    for model, items in scored.items()
+                    if (item := items.get(family.cell_id(cell))) is not None
                 )
-                cells.append(Shown(cell.value, family.question(cell), f"gold: {gold.value}", shown))
+                cells.append(
+                    Shown(cell.value, family.question(cell), f"gold: {gold.value}", replies)
+                )
             rows.append(Row(photo, name, tuple(cells)))
         tags = (
             family.category.value,
@@ -353,15 +353,8 @@ def cards(
         yield Card(family.id, tags, tuple(rows), partial(read_image, root=root))
 
 
-def _glyph(reply: Reply, gold: str) -> Glyph:
-    if reply.label is None:
-        return "f"
-    if reply.label.value == gold:
-        return "c"
-    return "i" if reply.answered else "d"
-
-
-def _words(reply: Reply) -> str:
+def _words(item: Scored) -> str:
+    reply: Reply = item.grade.reading if item.grade and item.grade.reading else UNGRADED
     if reply.label is None:
         return f"{reply.problem}: {reply.detail}"
     stated = "" if reply.confidence is None else f", {reply.confidence:.2f}"

@@ -13,8 +13,8 @@ from typing import Any
 from demur.core.errors import UsageError
 from demur.core.records import Drop
 from demur.core.store import Problems, canonical, write_atomic, write_json
-from demur_suites.base import Option
 from demur_suites.certainly_uncertain.items import FILE, Pair, line_of
+from demur_suites.options import Option
 
 OPTIONS = (
     Option(

@@ -191,13 +191,20 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
     made: list[Pair | Drop] = []
     for one in held:
         photo = photos[one.id]
+        had: set[str] = set()
         for category in CATEGORIES:
             id = f"{one.id}-{category}"
-            made.append(
-                drop(id, "caption", "photo cannot be read", photo)
-                if isinstance(photo, str)
-                else _made(id, one, category, photo, found[id], name_of(str(options["writer"])))
-            )
+            if isinstance(photo, str):
+                made.append(drop(id, "caption", "photo cannot be read", photo))
+                continue
+            pair = _made(id, one, category, photo, found[id], name_of(str(options["writer"])))
+            if isinstance(pair, Pair):
+                if folded(pair.idk_question) in had:
+                    why = "its unanswerable question stands under another category already"
+                    pair = drop(id, "caption", why, pair.idk_question)
+                else:
+                    had.add(folded(pair.idk_question))
+            made.append(pair)
     return made
 
 

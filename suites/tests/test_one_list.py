@@ -1,0 +1,281 @@
+"""Rows of a run, tables, comparison and page show one set of figures, recounted here from the system's own replies."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from strategies import png
+
+import demur
+import demur_suites
+from demur.core.records import Outcome, Status
+from demur_suites import read_outputs
+
+
+def rows_of(folder: Path) -> list[dict]:
+    return pq.read_table(folder / "rows.parquet").to_pylist()
+
+
+def right(row: dict) -> bool:
+    return row["outcome"] == ("correct" if row["expected"] == "answer" else "deflected")
+
+
+# --- VB: labels by the question, one reply in prose, one without a label --------------------------
+
+
+@pytest.fixture
+def families(tmp_path: Path) -> Path:
+    folder = tmp_path / "vb"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(png("red"))
+    (folder / "b.png").write_bytes(png("blue"))
+    (folder / "families.jsonl").write_text(
+        "".join(
+            json.dumps(
+                {
+                    "id": f"OC-{n:02d}",
+                    "category": "OCCLUSION",
+                    "base_image": "a.png",
+                    "edited_image": "b.png",
+                    "base_question": f"Is thing {n} visible?",
+                    "edited_question": f"Is thing {n} hidden?",
+                    **(
+                        {
+                            "gold": dict.fromkeys(
+                                ("BASE", "TEXT_FLIP", "IMAGE_FLIP", "DOUBLE_FLIP"), "ABSTAIN"
+                            )
+                        }
+                        if n == 5
+                        else {}
+                    ),
+                }
+            )
+            + "\n"
+            for n in range(6)
+        )
+    )
+    return folder
+
+
+def seer(question: str) -> str:
+    n = int(re.search(r"thing (\d)", question)[1])
+    if n == 3:
+        return "I do not know."
+    label = ("VISIBLY_TRUE", "VISIBLY_FALSE", "ABSTAIN", "", "VISIBLY_TRUE", "ABSTAIN")[n]
+    reply = json.dumps({"label": label, "reason_code": "NONE", "confidence": 0.75})
+    return f"Sure! {reply}" if n == 4 else reply
+
+
+def false(question: str) -> str:
+    return json.dumps({"label": "VISIBLY_FALSE", "reason_code": "NONE", "confidence": 0.5})
+
+
+def test_vb_counts_one_list(families, tmp_path):
+    suite = demur_suites.suite("vb")
+    folders = suite.run(families, [seer, false], tmp_path / "runs", parser="lenient")
+    rows = rows_of(folders[0])
+    headline = [r for r in rows if r["recipe"] == "suite(vb)"]
+    # by hand: 5 strict families, three headline cells; gold FALSE, TRUE, TRUE
+    assert len(headline) == 15
+    assert sum(map(right, headline)) == 2 + 1 + 0 + 0 + 2
+    assert Counter(r["outcome"] for r in headline)["deflected"] == 3
+    assert Counter(r["status"] for r in headline)["failed"] == 3
+    items = suite.open(families).items
+    outputs = read_outputs(folders)
+    [score, _] = suite.scores(items, outputs, parser="lenient", resamples=0)
+    answered = [r for r in headline if r["outcome"] in ("correct", "incorrect")]
+    assert score.measures["answered_accuracy"].n == len(answered) == 9
+    assert score.measures["answered_accuracy"].value == sum(map(right, answered)) / 9
+    assert score.counts["abstained"] == 3
+    assert score.measures["caa"].value == (5 * 0.75 + 3 * 0.25) / 15
+    # strict, as another run: the reply in prose has no label there
+    assert "parser" in json.loads((folders[0] / "manifest.json").read_text())["judge"]
+    [difference] = [
+        d for d in demur.compare(*folders).result.differences if d.measure == "right behaviour"
+    ]
+    assert difference.n == 12  # of 15, three have no label
+    assert (difference.first, difference.second) == (5 / 12, 4 / 12)
+    page = suite.report(
+        families, outputs, tmp_path / "p.html", parser="lenient", resamples=0
+    ).read_text()
+    signs = Counter(re.findall(r'glyph (\w)" title="[^"]*">[^<]*</span> <b>python:[^<]*seer', page))
+    every = Counter(
+        "c" if right(r) else {"deflected": "d", "incorrect": "i", None: "f"}[r["outcome"]]
+        for r in rows
+    )
+    assert signs == every
+
+
+# --- CertainlyUncertain: answers, declines, a control -------------------------------------------
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    folder = tmp_path / "cu"
+    folder.mkdir()
+    for n, colour in enumerate(("red", "green", "blue")):
+        (folder / f"{n}.png").write_bytes(png(colour))
+    lines = [
+        {
+            "id": f"c{n}",
+            "category": "temporal",
+            "question": f"What colour is bench {n}?",
+            "answer": "red",
+            "image": "0.png",
+            "idk_question": f"Who painted bench {n}?",
+        }
+        for n in range(4)
+    ]
+    lines.append(
+        {
+            "id": "x",
+            "category": "extraneous",
+            "question": "What stands on the shelf?",
+            "answer": "a jug",
+            "image": "0.png",
+            "idk_image": "1.png",
+            "control_image": "2.png",
+            "route": "image",
+        }
+    )
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+SAID = {
+    "What colour is bench 0?": "red",
+    "What colour is bench 1?": "It is green.",
+    "What colour is bench 2?": "I don't know.",
+    "Who painted bench 0?": "Nobody can tell from this picture.",
+    "Who painted bench 1?": "I cannot know that.",
+    "Who painted bench 2?": "Bob",
+    "What stands on the shelf?": "Nothing",
+}
+
+
+def painter(question: str) -> dict:
+    text = next((said for asked, said in SAID.items() if asked in question), "red")
+    return {"answer": text, "confidence": 0.8}
+
+
+def test_certainly_uncertain_counts_one_list(pairs, tmp_path):
+    suite = demur_suites.suite("certainly_uncertain")
+    folders = suite.run(pairs, [painter, lambda question: "I don't know"], tmp_path / "runs")
+    rows = [r for r in rows_of(folders[0]) if r["recipe"] == "suite(certainly_uncertain)"]
+    assert len(rows) == 10
+    items = suite.open(pairs).items
+    [score, _] = suite.scores(items, read_outputs(folders))
+    # by hand, with the default judge
+    credit = {
+        "c0/answerable": 1, "c0/unanswerable": 1, "c1/answerable": 0, "c1/unanswerable": 1,
+        "c2/answerable": 0, "c2/unanswerable": 0, "c3/answerable": 1, "c3/unanswerable": 0,
+        "x/answerable": 0, "x/unanswerable": 1,
+    }  # fmt: skip
+    assert {r["sample"]: int(right(r)) for r in rows} == credit
+    assert {g.id: g.credit for g in score.graded if g.member != "control"} == credit
+    by = score.by["temporal"]
+    temporal = [id for id in credit if id.startswith("c")]
+    assert by["accuracy"].value == sum(credit[id] for id in temporal) / 8
+    declined = {r["sample"] for r in rows if r["outcome"] == "deflected"}
+    assert declined == {
+        "c0/unanswerable",
+        "c1/unanswerable",
+        "c2/answerable",
+        "x/answerable",
+        "x/unanswerable",
+    }
+    hits, wrongly, missed = 2, 1, 2
+    assert by["f1_idk"].value == 2 * hits / (2 * hits + wrongly + missed)
+    assert by["cw"].value == pytest.approx(sum(0.8 if credit[id] else -0.8 for id in temporal) / 8)
+    [difference] = [
+        d for d in demur.compare(*folders).result.differences if d.measure == "right behaviour"
+    ]
+    assert difference.n == 10  # the control is in no headline figure
+    assert (difference.first, difference.second) == (sum(credit.values()) / 10, 0.5)
+    total = (score.by["temporal"]["accuracy"].value + score.by["extraneous"]["accuracy"].value) / 2
+    assert score.by["total"]["accuracy"].value == total
+
+
+def test_an_option_that_decides_verdicts_grades_a_run_again_and_asks_nobody(pairs, tmp_path):
+    suite = demur_suites.suite("vb")
+    assert {o.name for o in suite.options if o.grades} == {"parser"}
+    log = tmp_path / "asked.txt"
+
+    def reply(question: str) -> str:
+        with log.open("a") as handle:
+            handle.write("x")
+        return "I don't know"
+
+    suite = demur_suites.suite("certainly_uncertain")
+    [folder] = suite.run(pairs, reply, tmp_path / "runs")
+    n = log.stat().st_size
+    [again] = suite.run(pairs, reply, tmp_path / "runs", bins=5)
+    assert (again, log.stat().st_size) == (folder, n)
+    suite.run(pairs, reply, tmp_path / "runs", judge=f"{__name__}:Strict")
+    assert log.stat().st_size == n
+    assert {r["status"] for r in rows_of(folder)} == {"graded"}
+
+
+class Strict:
+    """A judge to whom nothing is right."""
+
+    id = "strict"
+
+    def grade(self, ask, response, answers):
+        from demur.core.records import Verdict
+
+        return Verdict(id=ask.id, status=Status.GRADED, outcome=Outcome.INCORRECT, judge=self.id)
+
+
+# --- MM-AQA: replies without the confidence that was asked for -----------------------------------
+
+
+def test_mm_aqa_counts_one_list(tmp_path):
+    suite = demur_suites.suite("mm_aqa:base,vconf")
+    folder = tmp_path / "set"
+    folder.mkdir()
+    lines = []
+    for n in range(3):
+        shared = {"pair": f"q{n}", "subset": "images", "answers": {"accepted": [["a rose"]]}}
+        lines.append({"id": f"q{n}", "question": f"Which flower is in vase {n}?", **shared})
+        twin = {"id": f"q{n}~t", "question": f"Which was in vase {n}?"}
+        lines.append({**twin, "transform": "missing-context", **shared})
+    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def shown(question: str, sure: str = "") -> str:
+        return "EXPLANATION - seen\nFINAL ANSWER - a rose"
+
+    def declines(question: str) -> str:
+        return "EXPLANATION - no\nFINAL ANSWER - I don't know\nCONFIDENCE - 5"
+
+    def as_well(question: str) -> str:
+        return "EXPLANATION - no\nFINAL ANSWER - I don't know\nCONFIDENCE - 4"
+
+    folders = suite.run(folder, [shown, declines, as_well], tmp_path / "runs")
+    items = suite.open(folder).items
+    rows = rows_of(folders[0])
+    vconf = [r for r in rows if r["sample"].endswith("@vconf")]
+    assert {r["status"] for r in vconf} == {"failed"}  # no confidence was stated: malformed
+    [score, other, _] = suite.scores(items, read_outputs(folders))
+    assert {row.fell for row in score.rows["vconf"]} == {"malformed"}
+    subsets = {item.subset for item in items}
+    for s, path in ((score, folders[0]), (other, folders[1])):
+        graded = [r for r in rows_of(path) if r["status"] == "graded"]
+        cells = [s.matrix(subset, c) for subset in subsets for c in ("base", "vconf")]
+        assert sum(m.tp + m.tn for m in cells) == sum(map(right, graded))
+        assert sum(m.n for m in cells) == len(graded)
+    [difference] = [
+        d for d in demur.compare(*folders[:2]).result.differences if d.measure == "right behaviour"
+    ]
+    assert difference.n == sum(r["status"] == "graded" for r in rows) == len(items)
+    [difference] = [
+        d
+        for d in demur.compare(folders[1], folders[2]).result.differences
+        if d.measure == "right behaviour"
+    ]
+    assert difference.n == 2 * len(items)  # both conditions
