@@ -35,10 +35,6 @@ SIGNS: dict[Glyph, tuple[str, str]] = {
 }
 
 
-FEW = 12
-"""So many cards with replies are shown open; more wait for a click."""
-
-
 def glyph(item: Scored) -> Glyph:
     """The sign of a graded reply."""
     if item.right:
@@ -122,6 +118,7 @@ def write_gallery(
 
     Images beyond `IMAGE_BUDGET` are left out, with a note.
     """
+    tables = [named_once(table) for table in tables]
     given = list(cards)
     refs: dict[str, ImageRef] = {}
     readers: dict[str, Callable[[ImageRef], bytes]] = {}
@@ -142,7 +139,7 @@ def write_gallery(
     css += files("demur_suites").joinpath("page", "gallery.css").read_text(encoding="utf-8")
     body = [
         '<section id="overview"><h2>Tables</h2>',
-        *(table_html(named_once(t)) for t in tables),
+        *(table_html(t) for t in tables),
         "</section>",
     ]
     if figures:
@@ -151,11 +148,9 @@ def write_gallery(
             *(f"<figure>{f.svg()}</figure>" for f in figures),
             "</section>",
         ]
-    replied = any(cell.replies for c in given for row in c.rows for cell in row.cells)
-    opened = not replied or len(given) <= FEW  # items alone are there to be looked at
     if given:
         body += [
-            f'<section id="items"><details{" open" * opened}><summary><h2>Items ({len(given):,})</h2></summary>',
+            f'<section id="items"><h2>Items ({len(given):,})</h2>',
             _legend(
                 {
                     s.glyph
@@ -165,8 +160,8 @@ def write_gallery(
                     for s in cell.replies
                 }
             ),
-            *(_card(c, pictures, opened) for c in given),
-            "</details></section>",
+            *(_card(c, pictures) for c in given),
+            "</section>",
         ]
     aside = (
         f'<div class="caveats"><ul>{"".join(f"<li>{text(n)}</li>" for n in lines)}</ul></div>'
@@ -196,11 +191,10 @@ def _legend(used: Collection[Glyph]) -> str:
     return f'<p class="signs">{signs}</p>'
 
 
-def _card(card: Card, pictures: dict[str, str | None], opened: bool) -> str:
+def _card(card: Card, pictures: dict[str, str | None]) -> str:
     tags = "".join(f'<span class="tag">{text(t)}</span>' for t in card.tags)
     rows = "".join(_row(row, pictures) for row in card.rows)
-    head = f'<summary><h3>{text(card.title)}</h3><div class="tags">{tags}</div></summary>'
-    return f'<article class="card"><details{" open" * opened}>{head}{rows}</details></article>'
+    return f'<article class="card"><h3>{text(card.title)}</h3><div class="tags">{tags}</div>{rows}</article>'
 
 
 def _row(row: Row, pictures: dict[str, str | None]) -> str:
