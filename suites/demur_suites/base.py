@@ -34,6 +34,7 @@ from demur_suites.plain import plain_score, plain_table
 if TYPE_CHECKING:
     from demur.evaluation.options import RunOptions
     from demur.evaluation.run_folder import Task
+    from demur.models import Estimate
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur.scenarios.systems import SystemLike
@@ -359,6 +360,14 @@ class Suite(ABC, Generic[I, S]):
         from demur_suites.running import run
 
         return run(self, path, systems, out, **how)
+
+    def plan(
+        self, path: str | Path, systems: str | Sequence[str], out: str | Path, **how: Any
+    ) -> Estimate:
+        """What `run` with the same arguments would cost; see `demur_suites.running.planned`."""
+        from demur_suites.running import planned
+
+        return planned(self, path, systems, out, **how)
 
     def scores(self, items: Sequence[I], outputs: Outputs, **how: Any) -> list[S]:
         """The score of each model; see `demur_suites.scoring.score_models`."""

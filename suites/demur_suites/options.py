@@ -52,6 +52,14 @@ class Option(NamedTuple):
             raise UsageError(f"{self.name} is {value}", cure=f"give {kind}{lower}{upper}")
 
 
+LEDGER = Option(
+    "ledger",
+    "file that keeps the judge's replies, each paid for once; by default calls.sqlite of the runs, where there are any",
+    "judge-calls.sqlite",
+)
+"""Of a suite whose score asks a judge."""
+
+
 def filled(
     suite: str, options: tuple[Option, ...], values: Mapping[str, Any], also: tuple[str, ...] = ()
 ) -> dict[str, Any]:

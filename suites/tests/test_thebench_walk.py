@@ -380,7 +380,7 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
         "suite = demur_suites.suite('mm_thebench'); items = suite.open('items.jsonl').items\n"
         "from demur_suites import read_outputs\n"
         "(s,) = suite.scores(items, read_outputs([Path('chains.jsonl')]), judge='python:deadly:judge', resamples=0,\n"
-        "                    judge_concurrency=1)\n"
+        "                    concurrency=1)\n"
         "print(json.dumps({k: [m.value, m.n, m.unjudged] for k, m in s.image.items()}))\n"
     )
     env = dict(

@@ -126,11 +126,11 @@ def _row(item: Item, scored: Scored | None) -> Row:
 
 @asynccontextmanager
 async def grading(
-    items: Sequence[Item], *, tau: int, parser: str, abstain: str, judge: str, judge_calls: str
+    items: Sequence[Item], *, tau: int, parser: str, abstain: str, judge: str, ledger: str
 ) -> AsyncIterator[Grader]:
     """Grades replies to these items under the conditions that their questions' ids name."""
     of_id = {item.id: item for item in items}
-    answers = open_judge(judge, JudgeContext(ledger=Path(judge_calls)))
+    answers = open_judge(judge, JudgeContext(ledger=Path(ledger)))
     verdicts = Grading(answers)
 
     async def judged(item: Item, question: Sample, answer: str) -> str:
@@ -198,7 +198,7 @@ GRADES: dict[str, tuple[Status, Outcome | None]] = {
     "unjudged": (Status.UNJUDGED, None),
 }
 """Where a reply fell -> its verdict in the rows of a run."""
-DECIDING = ("tau", "parser", "abstain", "judge", "judge_calls")
+DECIDING = ("tau", "parser", "abstain", "judge", "ledger")
 """Options that grading takes."""
 
 

@@ -19,7 +19,7 @@ from demur_suites.mm_aqa.decisions import read_decisions
 from demur_suites.mm_aqa.items import Item, read
 from demur_suites.mm_aqa.people import sample
 from demur_suites.mm_aqa.scoring import DECIDING, Score, grading, score
-from demur_suites.options import Option
+from demur_suites.options import LEDGER, Option
 
 if TYPE_CHECKING:
     from demur.reports.svg import Panel
@@ -70,9 +70,7 @@ class MMAQA(Suite[Item, Score]):
             grades=True,
         ),
         Option("judge", "who grades answers to answerable questions", "local", grades=True),
-        Option(
-            "judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"
-        ),
+        LEDGER,
         Option(
             "grouping",
             "of transformations into categories: the paper's catalogue, or its appendix B",
