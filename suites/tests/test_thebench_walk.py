@@ -282,7 +282,7 @@ def test_the_page_shows_a_chain_beside_its_reference_steps(files, judge, tmp_pat
         "Made up.",
     ):
         assert words in html, words
-    assert html.count("<svg") >= 4  # figures 3, 4 and 5
+    assert html.count("<svg") >= 2  # figure 5, of precision and recall
 
 
 @pytest.mark.parametrize(("of", "n"), [("steps", 3), ("answers", 3), ("rubric", 12)])
