@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from demur_suites.mm_aqa.conditions import SIX
 from demur_suites.mm_aqa.pool import sample_corpus
 
 MODELS = "suites.tests.mm_aqa_models"
-FILES = ("items.jsonl", "decisions.jsonl", "words.jsonl", "manifest.json", "mm-aqa-rejections.json")
+FILES = ("items.jsonl", "decisions.jsonl", "manifest.json", "mm-aqa-rejections.json")
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -136,10 +135,6 @@ def test_a_native_folder_from_build_to_tables(name, tmp_path, capsys):
     # at a stroke, and killed twice
     whole, out = tmp_path / "whole", tmp_path / "set"
     assert built(["--out", str(whole), *common]) == 0
-    for again in (out, tmp_path / "python"):  # a page is read once
-        again.mkdir()
-        if (whole / "words.jsonl").is_file():
-            shutil.copy(whole / "words.jsonl", again)
     assert built(["--out", str(out), *common], kill_at=1) in (
         0,
         -signal.SIGKILL,

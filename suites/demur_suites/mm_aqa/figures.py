@@ -1,14 +1,13 @@
-"""Figures 2 and 4 of MM-AQA: twins by transformation, and every system's MCC under the line of an expert."""
+"""Figure 4 of MM-AQA: every system's MCC under the line of an expert; figure 2 is the table of twins."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from demur.reports import svg
 from demur.reports.svg import SERIES, WIDTH, Panel
-from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, NAMES, Item, category_of
 from demur_suites.mm_aqa.scoring import Score
 from demur_suites.mm_aqa.tables import RANDOM, average_mcc, baselines, oracle_table, present
 
@@ -20,21 +19,18 @@ class Bar(NamedTuple):
 
     label: str
     value: float
-    shown: str
     style: int
 
 
-def figures(scores: Sequence[Score], items: Sequence[Item]) -> dict[str, list[Panel]]:
-    """Name -> its panels: figure 2, and 4 where an MCC is defined."""
-    drawn = {"fig2": distribution(items)}
-    if points := sorted((b for s in scores for b in _mccs(s)), key=lambda b: -b.value):
-        expert = oracle_table(scores).rows[1][5]
-        line = expert if isinstance(expert, float) else None
-        title = "Best MCC, mean over the subsets"
-        if line is not None:
-            title += f" (line: an expert, derived, {line:.3f})"
-        drawn["fig4"] = [bars(title, points, line)]
-    return drawn
+def mcc_bars(scores: Sequence[Score]) -> list[Panel]:
+    """Figure 4; none where no MCC is defined."""
+    rows = sorted((b for s in scores for b in _mccs(s)), key=lambda b: -b.value)
+    if not rows:
+        return []
+    expert = oracle_table(scores).rows[1][5]
+    line = expert if isinstance(expert, float) else None
+    title = "Best MCC, mean over the subsets"
+    return [bars(title if line is None else f"{title} (line: an expert, {line:.3f})", rows, line)]
 
 
 def bars(title: str, rows: Sequence[Bar], line: float | None = None) -> Panel:
@@ -43,7 +39,8 @@ def bars(title: str, rows: Sequence[Bar], line: float | None = None) -> Panel:
     scale = (WIDTH - 60) / ((high - low) or 1)
     zero, bottom = -low * scale, 24.0 + ROW * len(rows)
     out = [svg.title(svg.fit(title, WIDTH))]
-    for place, (label, value, shown, style) in enumerate(rows):
+    for place, (label, value, style) in enumerate(rows):
+        shown = f"{value:.3f}"
         y, x = 24.0 + ROW * place, min(0.0, value) * scale
         rect = svg.rect(zero + x, y + 16, abs(value) * scale, 9, f"s{style}", SERIES[style])
         out += [
@@ -57,30 +54,14 @@ def bars(title: str, rows: Sequence[Bar], line: float | None = None) -> Panel:
         title,
         "".join(out),
         bottom + 6,
-        alt=f"{title}: {', '.join(f'{b.label} {b.shown}' for b in rows)}",
+        alt=f"{title}: {', '.join(f'{b.label} {b.value:.3f}' for b in rows)}",
     )
-
-
-def distribution(items: Sequence[Item]) -> list[Panel]:
-    """Figure 2: a panel a subset, a bar a transformation, in the colour of its category."""
-    panels = []
-    for subset, name in NAMES.items():
-        found = Counter(i.transform for i in items if i.transform and i.subset == subset)
-        order = [c for c, of in CATEGORIES.items() if of == subset]
-        rows = []
-        for transform in [t for t in CATALOGUE if found[t]] + sorted(set(found) - set(CATALOGUE)):
-            category, n = category_of(transform), found[transform]
-            style = order.index(category) if category in order else 7
-            rows.append(Bar(f"{transform} ({category})", n, str(n), style))
-        if rows:
-            panels.append(bars(f"{name}: {found.total()} twins", rows))
-    return panels
 
 
 def _mccs(s: Score) -> Iterator[Bar]:
     """A system's mean MCC over the subsets, and those of its baselines that have one in every subset."""
     if (value := average_mcc(s)) is not None:
-        yield Bar(s.model, value, f"{value:.3f}", 0)
+        yield Bar(s.model, value, 0)
     subsets = present([s])
     values: dict[str, list[float]] = defaultdict(list)
     for subset in subsets:
@@ -90,5 +71,4 @@ def _mccs(s: Score) -> Iterator[Bar]:
                 values[b.name].append(mcc)
     for name, several in values.items():
         if len(several) == len(subsets):
-            mean = sum(several) / len(several)
-            yield Bar(f"{name}, {s.model}", mean, f"{mean:.3f}", 1)
+            yield Bar(f"{name}, {s.model}", sum(several) / len(several), 1)
