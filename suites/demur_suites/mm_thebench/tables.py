@@ -244,18 +244,23 @@ def length_table(scores: Sequence[Score]) -> Table:
 
 
 def subcategory_table(scores: Sequence[Score]) -> Table:
-    """The numbers of Fig. 4: points lost to hallucination by subcategory."""
+    """Fig. 4: the share of each subcategory in the points lost to hallucination, a column a model."""
+    lost = {s.model: shares for s in _ordered(scores) if (shares := subcategory_shares(s.pairs))}
     rows = [
-        (s.model, dimension, name, lost, Measure(name="share", value=share, n=lost))
-        for s in _ordered(scores)
-        for (dimension, name), (lost, share) in subcategory_shares(s.pairs).items()
+        (*place, *(_lost(shares.get(place)) for shares in lost.values()))
+        for place in sorted(set().union(*lost.values()))
     ]
-    columns: tuple[str | Column, ...] = (
-        *texts("Model", "Dimension", "Subcategory"),
-        "Points",
-        "Share (%)",
+    return table(
+        "thebench-subcategories",
+        "Points lost to hallucination, by subcategory (%).",
+        (*texts("Dimension", "Subcategory"), *lost),
+        rows,
+        f"All points lost: {', '.join(f'{m} {sum(n for n, _ in v.values())}' for m, v in lost.items())}.",
     )
-    return table("thebench-subcategories", "Points lost to hallucination.", columns, rows)
+
+
+def _lost(place: tuple[int, float] | None) -> Measure | None:
+    return None if place is None else Measure(name="share", value=place[1], n=place[0])
 
 
 def statistics_tables(items: Sequence[Item]) -> list[Table]:
