@@ -447,7 +447,7 @@ def plans(per_topic: int, own: float, root: Path, actual: int) -> dict[str, dict
     ):
         plan = estimate_build(recipe(per_topic, own), root / "planned", learn_from=learn_from)
         low, high = plan.calls
-        expects = plan.total("expected")
+        expects = plan.totals["expected"]
         print(
             f"  {name:<30}{expects:>8,}  [{low:,}, {high:,}]{'' if low <= actual <= high else '  missed'}"
         )

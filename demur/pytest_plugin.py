@@ -35,16 +35,19 @@ def demur_gate(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Gate]:
 
     def decide(release: Any, system: Any, **options: Any) -> Gate:
         import demur
-        from demur.reports.gate import limits_of, plan_of
+        from demur.api import plan_gate
 
         deciding = {name: options.pop(name) for name in DECIDING if name in options}
         options.setdefault("out", tmp_path_factory.mktemp("demur"))
         opened = demur.open_release(release) if isinstance(release, str | Path) else release
-        limits = limits_of(**{name: deciding[name] for name in LIMITS if name in deciding})
-        if limits:
-            scenarios, questions = options.get("scenarios", "all"), options.get("limit")
-            judge = options.get("judge", "local")
-            plan = plan_of(opened, limits, scenarios, questions, judge)
+        if demands := {name: deciding[name] for name in LIMITS if name in deciding}:
+            plan = plan_gate(
+                opened,
+                scenarios=options.get("scenarios", "all"),
+                questions=options.get("limit"),
+                judge=options.get("judge", "local"),
+                **demands,
+            )
             sys.stdout.write(plan.text() if plan.checks else "")  # pytest shows it with a failure
         gate = demur.gate(demur.evaluate(opened, system, **options), **deciding)
         if gate.exit_code:

@@ -7,16 +7,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from demur.core.checked import checked
 from demur.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from demur.core.records import Document
+    from demur.core.records import Document, Hit
+    from demur.indexing.chunk import Counts
+    from demur.indexing.ray import RayEngine
     from demur.reports.compare import Comparison as Compared
     from demur.reports.data import ReportData
     from demur.reports.tables import Table
+    from demur.retrieval.search import Searcher
 
 StrPath = str | Path
 
@@ -278,12 +281,58 @@ class Comparison(Tabular):
 
     differences = frame
 
-    def __repr__(self) -> str:
+    def as_json(self, points: float = 5.0) -> dict[str, Any]:
+        """All of it; ``points`` as of `print`."""
+        from demur.reports.compare_tables import as_json
+
+        return as_json(self.result, points / 100)
+
+    def print(self, *, items: int = 5, points: float = 5.0, file: TextIO | None = None) -> None:
+        """Print verdict, differences and changed items.
+
+        Args:
+            items: changed items, each way.
+            points: say how many pairs it takes to detect a difference of so many points.
+            file: where to; standard output when None.
+        """
         from demur.reports.compare_tables import print_comparison
 
+        print_comparison(self.result, items=items, effect=points / 100, file=file)
+
+    def __repr__(self) -> str:
         out = io.StringIO()
-        print_comparison(self.result, items=5, file=out)
+        self.print(file=out)
         return out.getvalue()
+
+
+class Report:
+    """A written report; prints as what it holds.
+
+    Attributes:
+        path: the HTML file.
+        tables: files of tables and figures for a paper.
+        data: the runs, as the report reads them.
+    """
+
+    def __init__(self, path: Path, tables: tuple[Path, ...], data: ReportData) -> None:
+        self.path, self.tables, self.data = path, tables, data
+
+    def as_json(self) -> dict[str, Any]:
+        """The numbers and the written files."""
+        from demur.reports.terminal import summarised
+
+        files = {"report": str(self.path), "tables": [str(path) for path in self.tables]}
+        return summarised(self.data) | files
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def __repr__(self) -> str:
+        from demur.reports.terminal import print_data
+
+        out = io.StringIO()
+        print_data(self.data, file=out)
+        return f"{out.getvalue()}{self.path}"
 
 
 class Index:
@@ -291,16 +340,38 @@ class Index:
 
     Attributes:
         folder: index folder.
+        cut: of one that was built just now, counts of passages; None where texts were not cut.
+        skipped: of one that was built just now, what was left out, a line each.
         manifest: its parts, encoders, documents and hashes.
     """
 
     def __init__(
-        self, folder: StrPath, *, encoder: str | None = None, text_encoder: str | None = None
+        self,
+        folder: StrPath,
+        *,
+        encoder: str | None = None,
+        text_encoder: str | None = None,
+        engine: RayEngine | None = None,
     ) -> None:
+        self.folder = Path(folder)
+        self.cut: Counts | None = None
+        self.skipped: Sequence[str] = ()
+        self._parts = (encoder, text_encoder, engine)
+
+    @cached_property
+    def _searcher(self) -> Searcher:
         from demur.retrieval.indexes import open_searcher
 
-        self.folder = Path(folder)
-        self._searcher = open_searcher(self.folder, encoder, text_encoder)
+        return open_searcher(self.folder, *self._parts)
+
+    def opened(self) -> Self:
+        """The index, with its encoders open.
+
+        Raises:
+            UntrustedFile: its manifest names code or files elsewhere.
+        """
+        _ = self._searcher
+        return self
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -334,9 +405,7 @@ class Index:
         mode_chosen, hits_and_documents = search(
             self._searcher, text, picture, k=k, mode=mode or "", pages=pages
         )
-        return Hits(
-            [(hit.rank, hit.score, document) for hit, document in hits_and_documents], mode_chosen
-        )
+        return Hits(hits_and_documents, mode_chosen, self._searcher.id)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n:,} {name}" for name, n in self.manifest["counts"].items())
@@ -346,8 +415,17 @@ class Index:
 class Hits(Tabular, Sequence[Any]):
     """Hits of a search: (rank, score, document), best first."""
 
-    def __init__(self, hits: Sequence[tuple[int, float, Document]], mode: str) -> None:
-        self._hits, self.mode = tuple(hits), mode
+    def __init__(self, hits: Sequence[tuple[Hit, Document]], mode: str, index_id: str) -> None:
+        self._hits = tuple((hit.rank, hit.score, document) for hit, document in hits)
+        self._records = [
+            {**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page}
+            for hit, d in hits
+        ]
+        self.mode, self.index_id = mode, index_id
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {"mode": self.mode, "index": self.index_id, "hits": self._records}
 
     def __getitem__(self, place: Any) -> Any:
         return self._hits[place]

@@ -7,6 +7,7 @@ import sys
 from functools import partial
 
 import pytest
+from errors import raises
 
 from demur.core.code import code_digest, function_named
 from demur.core.errors import UsageError
@@ -96,16 +97,16 @@ def test_a_function_of_a_notebook_is_told_by_its_body():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "name", "cure"),
     [
-        ("rag_app", "write python:module:function"),
-        ("rag_nowhere:answer", "no module 'rag_nowhere'"),
-        ("rag_app.answer:answr", "it has Rag, answer"),
-        ("rag_app.prompts.short:TEXT", "not a function"),
-        ("rag_broken:answer", "module 'rag_broken' cannot be imported: ZeroDivisionError"),
+        ("rag_app", "", "python:module:function"),
+        ("rag_nowhere:answer", "'rag_nowhere'", "PYTHONPATH"),
+        ("rag_app.answer:answr", "'answr'", "Rag, answer"),
+        ("rag_app.prompts.short:TEXT", "'TEXT'", "function"),
+        ("rag_broken:answer", "ZeroDivisionError", "module"),
     ],
 )
-def test_a_name_that_does_not_fit_is_told_with_the_cure(project, text, told):
+def test_a_name_that_does_not_fit_is_told_with_the_cure(project, text, name, cure):
     (project / "rag_broken.py").write_text("1 / 0\n")
-    with pytest.raises(UsageError, match=told):
+    with raises(UsageError, name, item=f"python:{text}", cure=cure):
         function_named(text)

@@ -143,18 +143,11 @@ def test_json_that_is_none_names_its_line(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "named"),
-    [
-        (b"", "empty"),
-        (b"GIF89a", "cannot be read|not an image"),
-        (b"no picture", "not an image"),
-        (png()[:50], "cannot be read"),
-    ],
+    "data", [b"", b"GIF89a", b"no picture", png()[:50]], ids=["empty", "head", "text", "cut"]
 )
-def test_what_is_no_whole_image_is_refused_by_name(data, named):
-    with pytest.raises(DataError, match=named) as caught:
+def test_what_is_no_whole_image_is_refused_by_name(data):
+    with raises(DataError, item="q.png"):
         image_ref(data, "q.png")
-    assert caught.value.item == "q.png"
 
 
 @pytest.mark.heavy

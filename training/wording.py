@@ -46,6 +46,7 @@ HELD_OUT_OF = ("twenty-eighth", "twenty-ninth")
 """Batches of `LAST` of which one reply in eight is only measured on."""
 GRADED = ROOT / "tests/judge/graded_by_language.jsonl"
 SHIPPED = ROOT / "demur/judge/data/labelled.jsonl"
+GRADED_NQ = HERE / "graded_evouna.jsonl.xz"
 QUESTIONS = ROOT / "demur/sample/atlas/questions.jsonl"
 PLAIN = {
     "en": (
@@ -57,6 +58,11 @@ PLAIN = {
         "The answer to this question is {}.",
         "The answer to your question is: {}",
         "To answer the question: {}.",
+        "That would be {}.",
+        "This is {}.",
+        "The image shows {}.",
+        "Looking at the image, this appears to be {}.",
+        "Based on what I know, that would be {}.",
     ),
     "es": (
         "Es {}.",
@@ -64,6 +70,11 @@ PLAIN = {
         "Según el texto, es {}.",
         "Creo que es {}.",
         "La respuesta a esta pregunta es {}.",
+        "Eso sería {}.",
+        "Esto es {}.",
+        "La imagen muestra {}.",
+        "Por lo que veo en la imagen, parece ser {}.",
+        "Por lo que sé, sería {}.",
     ),
     "ca": (
         "És {}.",
@@ -71,6 +82,11 @@ PLAIN = {
         "Segons el text, és {}.",
         "Crec que és {}.",
         "La resposta a aquesta pregunta és {}.",
+        "Això seria {}.",
+        "Això és {}.",
+        "La imatge mostra {}.",
+        "Pel que veig a la imatge, sembla {}.",
+        "Pel que sé, seria {}.",
     ),
     "gl": (
         "É {}.",
@@ -78,6 +94,11 @@ PLAIN = {
         "Segundo o texto, é {}.",
         "Creo que é {}.",
         "A resposta a esta pregunta é {}.",
+        "Iso sería {}.",
+        "Isto é {}.",
+        "A imaxe mostra {}.",
+        "Polo que vexo na imaxe, parece {}.",
+        "Polo que sei, sería {}.",
     ),
     "eu": (
         "{} da.",
@@ -85,6 +106,11 @@ PLAIN = {
         "Testuaren arabera, {} da.",
         "Uste dut {} dela.",
         "Galdera honen erantzuna {} da.",
+        "Hori {} litzateke.",
+        "Hau {} da.",
+        "Irudiak {} erakusten du.",
+        "Irudia ikusita, {} dirudi.",
+        "Dakidanez, {} litzateke.",
     ),
     "fr": (
         "C'est {}.",
@@ -92,6 +118,11 @@ PLAIN = {
         "D'après le texte, c'est {}.",
         "Je pense que c'est {}.",
         "La réponse à cette question est {}.",
+        "Ce serait {}.",
+        "Voici {}.",
+        "L'image montre {}.",
+        "D'après ce que je vois sur l'image, il semble s'agir de {}.",
+        "D'après ce que je sais, ce serait {}.",
     ),
     "de": (
         "Es ist {}.",
@@ -99,6 +130,11 @@ PLAIN = {
         "Laut dem Text ist es {}.",
         "Ich glaube, es ist {}.",
         "Die Antwort auf diese Frage ist {}.",
+        "Das wäre {}.",
+        "Das ist {}.",
+        "Das Bild zeigt {}.",
+        "Auf dem Bild scheint das {} zu sein.",
+        "Nach allem, was ich weiß, wäre das {}.",
     ),
     "it": (
         "È {}.",
@@ -106,6 +142,11 @@ PLAIN = {
         "Secondo il testo è {}.",
         "Credo che sia {}.",
         "La risposta a questa domanda è {}.",
+        "Sarebbe {}.",
+        "Questo è {}.",
+        "L'immagine mostra {}.",
+        "Guardando l'immagine, sembra essere {}.",
+        "Per quello che so, sarebbe {}.",
     ),
     "pt": (
         "É {}.",
@@ -113,6 +154,11 @@ PLAIN = {
         "Segundo o texto, é {}.",
         "Acho que é {}.",
         "A resposta a esta pergunta é {}.",
+        "Seria {}.",
+        "Isto é {}.",
+        "A imagem mostra {}.",
+        "Pelo que vejo na imagem, parece ser {}.",
+        "Pelo que sei, seria {}.",
     ),
     "nl": (
         "Het is {}.",
@@ -120,6 +166,11 @@ PLAIN = {
         "Volgens de tekst is het {}.",
         "Ik denk dat het {} is.",
         "Het antwoord op deze vraag is {}.",
+        "Dat zou {} zijn.",
+        "Dit is {}.",
+        "De afbeelding toont {}.",
+        "Op de afbeelding lijkt dit {} te zijn.",
+        "Voor zover ik weet zou dat {} zijn.",
     ),
     "pl": (
         "To {}.",
@@ -127,6 +178,11 @@ PLAIN = {
         "Według tekstu jest to {}.",
         "Myślę, że to {}.",
         "Odpowiedź na to pytanie to {}.",
+        "To byłoby {}.",
+        "To jest {}.",
+        "Na zdjęciu widać: {}.",
+        "Patrząc na zdjęcie, wydaje się, że to {}.",
+        "Z tego, co wiem, byłoby to {}.",
     ),
     "ru": (
         "Это {}.",
@@ -134,14 +190,35 @@ PLAIN = {
         "Согласно тексту, это {}.",
         "Думаю, это {}.",
         "Ответ на этот вопрос: {}.",
+        "Это было бы {}.",
+        "Вот это {}.",
+        "На изображении: {}.",
+        "Судя по изображению, это, похоже, {}.",
+        "Насколько я знаю, это было бы {}.",
     ),
-    "tr": ("{}.", "Cevap {}.", "Metne göre {}.", "Sanırım {}.", "Bu sorunun cevabı {}."),
+    "tr": (
+        "{}.",
+        "Cevap {}.",
+        "Metne göre {}.",
+        "Sanırım {}.",
+        "Bu sorunun cevabı {}.",
+        "Bu {} olurdu.",
+        "Bu {}.",
+        "Görselde {} görülüyor.",
+        "Görsele bakınca bu {} gibi görünüyor.",
+        "Bildiğim kadarıyla bu {} olurdu.",
+    ),
     "ar": (
         "إنه {}.",
         "الجواب هو {}.",
         "وفقًا للنص، إنه {}.",
         "أظن أنه {}.",
         "الإجابة عن هذا السؤال هي {}.",
+        "سيكون ذلك {}.",
+        "هذا هو {}.",
+        "تُظهر الصورة {}.",
+        "بالنظر إلى الصورة، يبدو أن هذا {}.",
+        "بناءً على ما أعرفه، سيكون ذلك {}.",
     ),
     "hi": (
         "यह {} है।",
@@ -149,14 +226,35 @@ PLAIN = {
         "पाठ के अनुसार, यह {} है।",
         "मुझे लगता है कि यह {} है।",
         "इस प्रश्न का उत्तर {} है।",
+        "वह {} होगा।",
+        "यह {} है।",
+        "चित्र में {} दिखता है।",
+        "चित्र को देखकर यह {} लगता है।",
+        "मेरी जानकारी के अनुसार वह {} होगा।",
     ),
-    "zh": ("是{}。", "答案是{}。", "根据文中内容，是{}。", "我想是{}。", "这个问题的答案是{}。"),
+    "zh": (
+        "是{}。",
+        "答案是{}。",
+        "根据文中内容，是{}。",
+        "我想是{}。",
+        "这个问题的答案是{}。",
+        "那应该是{}。",
+        "这是{}。",
+        "图片显示的是{}。",
+        "从图片来看，这似乎是{}。",
+        "据我所知，那是{}。",
+    ),
     "ja": (
         "{}です。",
         "答えは{}です。",
         "資料によると{}です。",
         "{}だと思います。",
         "この質問の答えは{}です。",
+        "それは{}でしょう。",
+        "これは{}です。",
+        "画像には{}が写っています。",
+        "画像を見ると、これは{}のようです。",
+        "私の知る限り、それは{}です。",
     ),
     "ko": (
         "{}입니다.",
@@ -164,9 +262,15 @@ PLAIN = {
         "본문에 따르면 {}입니다.",
         "{}인 것 같습니다.",
         "이 질문의 답은 {}입니다.",
+        "그것은 {}일 것입니다.",
+        "이것은 {}입니다.",
+        "이미지에는 {}이(가) 보입니다.",
+        "이미지를 보면 이것은 {}인 것 같습니다.",
+        "제가 아는 바로는 그것은 {}입니다.",
     ),
 }
-"""How a plain answer is put; the names and numbers of Atlas's answers go in. Of such replies people write down few."""
+"""How a plain answer is put; Atlas's answers and accepted ones of Natural Questions go in. Of such replies people write
+down few."""
 AROUND = HERE / "around_training.jsonl.xz"
 """What stands before or after a reply: greetings, courtesies, caveats (it may be out of date, a doctor should be
 asked). Alone they decline, so their words look like declining; the rest of the reply decides."""
@@ -209,7 +313,7 @@ def rows() -> list[dict[str, Any]]:
             found.append(
                 {"language": row["language"], "deflects": row["label"] == "deflected", "text": text}
             )
-    said = sorted({answer for row in lines(QUESTIONS) for answer in row["answers"]})
+    said = plain_answers()
     draw = np.random.default_rng(0)
     alone = ("{}",) * 10
     for language, forms in [("en", alone), *PLAIN.items()]:
@@ -219,10 +323,17 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
+def plain_answers() -> list[str]:
+    """What goes into `PLAIN`."""
+    accepted = [answer for row in lines(GRADED_NQ) for answer in row["answers"]]
+    accepted += [answer for row in lines(QUESTIONS) for answer in row["answers"]]
+    return sorted({answer for answer in accepted if len(answer.split()) <= 5})
+
+
 def surrounded(labelled: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Answers and deflections of one sentence or two with something around them, labelled as without."""
     draw = np.random.default_rng(1)
-    said = sorted({answer for row in lines(QUESTIONS) for answer in row["answers"]})
+    said = plain_answers()
     found = []
     for entry in lines(AROUND):
         code = entry["language"]

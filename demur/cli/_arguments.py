@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from demur.core.text import whole_number
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
     from demur.models import Budget
 
+Options = TypeVar("Options")
 
 RAW = argparse.RawDescriptionHelpFormatter
 """Keeps the lines of the examples below the arguments."""
@@ -191,6 +194,13 @@ def add_money_arguments(
     group = parser.add_argument_group("money")
     group.add_argument("--plan", action="store_true", help=f"{plan}; call no model")
     add_shared(group, "--per-second", "--budget", "--prices")
+
+
+def options_of(args: argparse.Namespace, record: Callable[..., Options]) -> Options:
+    """The options record of a job, with progress, from the arguments of the same names."""
+    names = signature(record).parameters
+    stated = {name: value for name, value in vars(args).items() if name in names}
+    return record(**stated, progress=True)
 
 
 def budget_of(args: argparse.Namespace) -> Budget | None:

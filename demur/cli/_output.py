@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from demur.core.text import plain
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
     from demur.models import Estimate
     from demur.release import Release
-    from demur.reports.tables import Form, Table
+    from demur.reports.data import ReportData
+    from demur.reports.tables import Form, Table, Tabulated
 
 
 def say(*lines: object) -> None:
@@ -43,6 +45,21 @@ def print_tables(tables: Iterable[Table], form: Form) -> None:
         show(*tables)
     else:
         sys.stdout.write("\n".join(table.render(form) for table in tables))
+
+
+def print_tabulated(result: Tabulated, args: argparse.Namespace) -> None:
+    """Print tables in the form of ``--form``, or with ``--json`` their record."""
+    if args.json:
+        print_json(result.record, 1)
+    else:
+        print_tables(result.tables, args.form)
+
+
+def show_data(data: ReportData, times: Mapping[str, float] | None = None) -> None:
+    """Print the results of runs, the funnel, and the seconds of each stage."""
+    from demur.reports.terminal import print_data
+
+    print_data(data, times=times)
 
 
 def show(*tables: Table) -> None:
@@ -88,6 +105,14 @@ def show_funnel(release: Release) -> None:
     from demur.reports.release import funnel_table
 
     show(funnel_table(ReportData((), release)))
+
+
+def show_recall(release: Release) -> None:
+    """Print the recall of the search for its distractors."""
+    from demur.reports.data import ReportData
+    from demur.reports.release import recall_table
+
+    show(recall_table(ReportData((), release)))
 
 
 def harmless(text: str) -> str:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import add_shared
-from demur.cli._output import print_json, print_tables
+from demur.cli._output import print_tabulated
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,11 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.reports.agree import agreement_of
+    from demur.api import agreement_of
 
-    tables, record = agreement_of(args.files, seed=args.seed)
-    if args.json:
-        print_json(record, 1)
-    else:
-        print_tables(tables, args.form)
+    print_tabulated(agreement_of(args.files, seed=args.seed), args)
     return 0

@@ -147,11 +147,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _page(args: argparse.Namespace) -> int:
-    from demur.judge.annotation.server import serve
-    from demur.judge.annotation.task import about_folder
-    from demur.reports.annotate import open_task
+    from demur.api import open_task, serve
 
-    opened = open_task(
+    task = open_task(
         args.out,
         args.runs,
         items=args.items,
@@ -163,12 +161,16 @@ def _page(args: argparse.Namespace) -> int:
         release=args.release,
     )
 
-    next_job = "take" if opened.of_runs else "export"
+    next_job = "take" if task.of_runs else "export"
     next_commands = f"next: {command('agree', args.out)}; {command('annotate', next_job, args.out)}"
     if not args.adjudicate:
-        note(*opened.too_few)
-    if args.adjudicate and _all_agree(args):
-        note(about_folder(args.out), next_commands)
+        note(*task.too_few)
+    elif not task.disagreements:
+        if args.json:
+            print_json({"url": None, "folder": str(args.out), "disagreements": 0})
+        else:
+            say("no disagreements to decide")
+        note(task.about, next_commands)
         return 0
 
     def ready(url: str) -> None:
@@ -176,10 +178,7 @@ def _page(args: argparse.Namespace) -> int:
             print_json({"url": url, "folder": str(args.out)})
         else:
             say(url)
-            note(
-                about_folder(args.out),
-                "open the address; Ctrl-C ends; every label is saved at once",
-            )
+            note(task.about, "open the address; Ctrl-C ends; every label is saved at once")
         sys.stdout.flush()
 
     session = serve(args.out, args.name, port=args.port, adjudicate=args.adjudicate, ready=ready)
@@ -190,21 +189,8 @@ def _page(args: argparse.Namespace) -> int:
     return 0
 
 
-def _all_agree(args: argparse.Namespace) -> bool:
-    """Whether there is nothing to adjudicate, which it then says."""
-    from demur.judge.annotation.task import disagreements
-
-    if disagreements(args.out):
-        return False
-    if args.json:
-        print_json({"url": None, "folder": str(args.out), "disagreements": 0})
-    else:
-        say("no disagreements to decide")
-    return True
-
-
 def _export(args: argparse.Namespace) -> int:
-    from demur.judge.annotation.exchange import export_labels
+    from demur.api import export_labels
 
     text = export_labels(args.folder, args.form, args.out)
     say(args.out if args.out else text.removesuffix("\n"))
@@ -212,7 +198,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
-    from demur.judge.annotation.exchange import import_labels
+    from demur.api import import_labels
 
     filed = import_labels(args.folder, args.file, args.name)
     if args.json:
@@ -223,13 +209,9 @@ def _import(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace) -> int:
-    from demur.reports.annotate import count_by_system, draw_items, write_sheet
-    from demur.reports.data import load
+    from demur.api import draw_sheet
 
-    data = load(args.runs, args.release, needs_release=True)
-    items = draw_items(data, args.n, seed=args.seed)
-    key = write_sheet(data, items, args.out)
-    counts = count_by_system(items)
+    key, counts = draw_sheet(args.runs, args.out, n=args.n, seed=args.seed, release=args.release)
     if args.json:
         print_json({"sheet": str(args.out), "key": str(key), "items": counts})
         return 0
@@ -248,28 +230,11 @@ def _draw(args: argparse.Namespace) -> int:
 
 
 def _take(args: argparse.Namespace) -> int:
-    from demur.core.records import Measure
-    from demur.reports.annotate import take
-    from demur.reports.paper_tables import table7
+    from demur.api import take
 
     taken = take(args.sheet)
-    table = table7(taken.data)
     if args.json:
-        rows = [
-            {"system": name, "agreement": share.value, "kappa": kappa, "n": share.n}
-            for name, share, kappa, _ in table.rows
-            if isinstance(share, Measure)
-        ]
-        print_json(
-            {
-                "labels": taken.labels,
-                "blank": taken.blank,
-                "cannot_tell": taken.cannot,
-                "withdrawn": taken.withdrawn,
-                "looked": taken.looked,
-                "agreement": rows,
-            }
-        )
+        print_json(taken.as_json())
         return 0
     say(*(f"{n:,} labels written to {path}/labels.jsonl" for path, n in taken.labels.items()))
     counts = (
@@ -279,5 +244,5 @@ def _take(args: argparse.Namespace) -> int:
         (taken.looked, "labels were given after a look at what is right"),
     )
     say(*(f"{n:,} {sentence}" for n, sentence in counts if n))
-    say(table.render("terminal").removesuffix("\n"))
+    say(taken.agreement.render("terminal").removesuffix("\n"))
     return 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from demur.cli._arguments import TRUST, add_money_arguments, add_shared, budget_of
+from demur.cli._arguments import TRUST, add_money_arguments, add_shared, options_of
 from demur.cli._output import note, print_json, say, show, show_funnel, words
 from demur.core.errors import UsageError
 from demur.core.text import command
@@ -61,52 +61,24 @@ def add_common_arguments(
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.core.progress import TerminalProgress
-    from demur.curation.build.curate import curate
-    from demur.curation.build.folder import recipe_at
+    from demur.api import BuildOptions, build, plan_build, recipe_at
 
     if (args.rate or args.learn_from) and not args.plan:
         raise UsageError(
             "--rate and --learn-from are for estimates", cure="add --plan, or leave them out"
         )
-    recipe, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
-    if args.plan:
-        return _plan(args, recipe, out, base=base, skip_bad=skip_bad)
-    with TerminalProgress() as steps:
-        built = curate(
-            recipe,
-            out,
-            base=base,
-            skip_bad=skip_bad,
-            steps=steps,
-            exhaustive=args.exhaustive,
-            hurry=args.hurry,
-            budget=budget_of(args),
-            prices=args.prices,
-            concurrency=args.concurrency,
-            fresh=args.fresh,
-        )
-    print_built(built, out, as_json=args.json)
-    return 0
-
-
-def _plan(args: argparse.Namespace, recipe: Any, out: Path, **where: Any) -> int:
-    """Print what a build would ask and cost; exit 2 where it would be refused."""
-    from demur.curation.build.context import unready
-    from demur.curation.build.estimate import estimate_build
-    from demur.models.run import run_sync
-
-    estimate = estimate_build(
-        recipe,
-        out,
-        rates=dict(map(_rate, args.rate)),
-        prices=args.prices,
+    opened = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
+    if not args.plan:
+        return print_built(build(opened, options_of(args, BuildOptions)), as_json=args.json)
+    rates = dict(map(_rate, args.rate))
+    estimate, lacking = plan_build(
+        opened,
+        rates=rates,
         learn_from=args.learn_from,
-        **where,
+        prices=args.prices,
+        ready=args.recipe.is_file(),  # a folder's recipe may come from somebody else
     )
-    # a folder's recipe may come from somebody else, and a plan of it asks nobody
-    lacking = run_sync(unready(recipe)) if args.recipe.is_file() else []
-    print_estimate(estimate, per_second=args.per_second, as_json=args.json)
+    print_plan(estimate, args)
     note(*(f"demur: a build would be refused: {line}" for line in lacking))
     return 2 if lacking else 0
 
@@ -121,8 +93,8 @@ def _rate(text: str) -> tuple[str, float]:
         ) from error
 
 
-def print_built(built: Built, out: Path, *, as_json: bool) -> None:
-    """Print the result of a build: funnel, questions asked, samples left open."""
+def print_built(built: Built, *, as_json: bool) -> int:
+    """Print the result of a build: funnel, questions asked, samples left open; exit code 0."""
     release = built.release
     stage_one = release.manifest["stage_one"]
     if as_json:
@@ -144,10 +116,8 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
                 "retest": release.manifest["retest"],
             }
         )
-        return
+        return 0
     from rich.console import Console
-
-    from demur.release.evidence import telling
 
     console = Console()
     show_funnel(release)
@@ -171,7 +141,7 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
             f"verdicts used: {built.used:,}; Algorithm 1 asks {built.algorithm1:,} for the same release{share}"
         )
     )
-    say(*(f"finding: {line}" for line in telling(release.manifest.get("separation") or ())))
+    say(*(f"finding: {line}" for line in release.findings))
     if built.held:
         console.print(
             words(f"left open: {built.held:,} samples", style="bold"),
@@ -186,30 +156,27 @@ def print_built(built: Built, out: Path, *, as_json: bool) -> None:
         command("run", release.folder, "--system", "..."),
     )
     note(f"\nnext: {show_command}; {run_command}")
+    return 0
 
 
-def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bool) -> None:
-    """Print the plan as a table, one line per gate and stage, or as JSON.
+def print_plan(plan: BuildEstimate, args: argparse.Namespace) -> None:
+    """Print the plan of a build, one line per gate and stage.
 
     Raises:
         UsageError: the rate of replies is not positive.
     """
-    from demur.models.estimate import check_rate, duration
-    from demur.reports.tables import Table, numbers, texts
+    seconds = plan.seconds(args.per_second)
+    if args.json:
+        print_json(plan.as_json(seconds))
+    else:
+        _print_estimate(plan, seconds, args.per_second)
 
-    check_rate(per_second)
-    seconds = None if per_second is None else plan.seconds(per_second)
-    counts: tuple[Literal["naive", "at_most", "expected", "had", "tokens"], ...]
-    counts = ("naive", "at_most", "expected", "had", "tokens")
-    if as_json:
-        totals: dict[str, Any] = {c: plan.total(c) for c in counts}
-        totals |= {c: plan.dollars(c) for c in ("money_expected", "money_at_most")} | {
-            "seconds": seconds
-        }
-        print_json(plan.model_dump(mode="json") | {"total": totals})
-        return
 
-    def add_money_arguments(value: float | None) -> str:
+def _print_estimate(plan: BuildEstimate, seconds: float | None, per_second: float | None) -> None:
+    from demur.core.text import duration
+    from demur.reports.tables import Cell, Table, numbers, texts
+
+    def money_text(value: float | None) -> str:
         return "unknown" if value is None else f"${value:,.2f}"
 
     columns = (
@@ -218,22 +185,20 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
         *texts("by"),
         *numbers("Algorithm 1", "at most", "expected", "had", "tokens", "money", "money at most"),
     )
-    rows = [
+    rows: list[tuple[Cell, ...]] = [
         (
             line.stage.value,
             line.gate,
             line.rate,
             line.rate_from,
-            *(getattr(line, count) for count in counts),
-            add_money_arguments(line.money_expected),
-            add_money_arguments(line.money_at_most),
+            *line.counts,
+            money_text(line.money_expected),
+            money_text(line.money_at_most),
         )
         for line in plan.lines
     ]
     paid = plan.dollars("money_expected"), plan.dollars("money_at_most")
-    rows.append(
-        ("total", "", None, "", *(plan.total(c) for c in counts), *map(add_money_arguments, paid))
-    )
+    rows.append(("total", "", None, "", *plan.totals.values(), *map(money_text, paid)))
     caption = f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models"
     show(Table("plan", caption, columns, tuple(rows), frozenset({len(plan.lines)})))
     basis = (
@@ -244,7 +209,7 @@ def print_estimate(plan: BuildEstimate, *, per_second: float | None, as_json: bo
     cost = (
         ""
         if plan.money is None
-        else f"; to pay {add_money_arguments(plan.money[0])} to {add_money_arguments(plan.money[1])}"
+        else f"; to pay {money_text(plan.money[0])} to {money_text(plan.money[1])}"
     )
     lines = [f"calls: {plan.calls[0]:,} to {plan.calls[1]:,}{cost} ({basis})"]
     if seconds is not None:

@@ -95,10 +95,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ask(args: argparse.Namespace) -> int:
-    from demur.models.ask import ask, question
-    from demur.models.estimate import estimate_calls
+    from demur.api import ask_model, estimate_calls, requests_of
 
-    requests = question(
+    requests = requests_of(
         args.model,
         args.question,
         args.image,
@@ -106,23 +105,15 @@ def _ask(args: argparse.Namespace) -> int:
         temperature=args.temperature,
         max_tokens=args.max_tokens,
     )
+    files = {"ledger": args.ledger, "prices": args.prices}
     if args.plan:
-        planned = estimate_calls(
-            "ask",
-            args.model,
-            requests,
-            ledger=args.ledger,
-            prices=args.prices,
-            per_second=args.per_second,
-        )
+        planned = estimate_calls("ask", args.model, requests, per_second=args.per_second, **files)
         if args.json:
             say(planned.model_dump_json())
         else:
             show_plan(planned)
         return 0
-    responses = ask(
-        args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget_of(args)
-    )
+    responses = ask_model(args.model, requests, budget=budget_of(args), **files)
     for response in responses:
         if args.json:
             say(response.model_dump_json())
@@ -155,10 +146,9 @@ def _table(stats: Sequence[Stats]) -> Table:
 
 
 def _stats(args: argparse.Namespace) -> int:
-    from demur.models.ledger import Ledger
+    from demur.api import ledger_stats
 
-    with Ledger(args.ledger, read_only=True) as ledger:
-        stats_of_models = ledger.stats()
+    stats_of_models = ledger_stats(args.ledger)
     if args.json:
         print_json([s._asdict() for s in stats_of_models])
     elif stats_of_models:
@@ -169,7 +159,7 @@ def _stats(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from demur.models.ask import export_ledger
+    from demur.api import export_ledger
 
     written = export_ledger(args.ledger, args.out or sys.stdout, args.model)
     if args.out is not None:
@@ -178,7 +168,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _gc(args: argparse.Namespace) -> int:
-    from demur.models.ask import shrink_ledger
+    from demur.api import shrink_ledger
 
     shrinking = shrink_ledger(args.ledger, model=args.model, days=args.older_than, dry=args.dry_run)
     if args.json:
@@ -200,9 +190,9 @@ def _gc(args: argparse.Namespace) -> int:
 
 
 def _recover(args: argparse.Namespace) -> int:
-    from demur.models import recover
+    from demur.api import recover_ledger
 
-    copied, lost = recover(args.source, args.into)
+    copied, lost = recover_ledger(args.source, args.into)
     if args.json:
         print_json({"copied": copied, "unreadable": lost})
     else:

@@ -44,16 +44,16 @@ def run(args: argparse.Namespace) -> int:
     """Compare two runs; exit code 1 under --fail-if-worse when the second is worse, else 0."""
     from demur.api import compare
     from demur.core.errors import UsageError
-    from demur.reports.compare_tables import as_json, print_comparison
 
     if not 0 < args.see <= 100:
         raise UsageError(f"--see {args.see:g}", cure="give points between 0 and 100")
     items = None if args.json else max(args.items, 0)
     comparison = compare(
         args.first, args.second, every=args.every, release=args.release, items=items
-    ).result
+    )
     if args.json:
-        print_json(as_json(comparison, args.see / 100), 1)
+        print_json(comparison.as_json(args.see), 1)
     else:
-        print_comparison(comparison, items=max(args.items, 0), effect=args.see / 100)
-    return 1 if args.fail_if_worse and (comparison.worse or not comparison.differences) else 0
+        comparison.print(items=max(args.items, 0), points=args.see)
+    nothing_compared = not comparison.result.differences
+    return 1 if args.fail_if_worse and (comparison.worse or nothing_compared) else 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import TRUST, add_money_arguments, add_shared, budget_of
+from demur.cli._arguments import TRUST, add_money_arguments, add_shared, options_of
 from demur.cli._output import print_json, say, show
+from demur.cli.build import print_plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,36 +43,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.cli.build import print_estimate
-    from demur.core.progress import TerminalProgress
-    from demur.curation.build.convergence import measure_convergence
-    from demur.curation.build.estimate import estimate_convergence
-    from demur.curation.build.folder import recipe_at
+    from demur.api import BuildOptions, converge, estimate_convergence, recipe_at
+    from demur.reports.tables import Table, numbers, texts
 
-    plan, base, skip_bad, out = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
+    opened = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if args.plan:
-        planned = estimate_convergence(plan, out, base=base, skip_bad=skip_bad, prices=args.prices)
-        print_estimate(planned, per_second=args.per_second, as_json=args.json)
-        return 0
-    with TerminalProgress() as steps:
-        convergence = measure_convergence(
-            plan,
-            out,
-            base=base,
-            skip_bad=skip_bad,
-            order=args.order,
-            threshold=args.threshold / 100,
-            steps=steps,
-            concurrency=args.concurrency,
-            budget=budget_of(args),
-            prices=args.prices,
-            fresh=args.fresh,
+        recipe, base, skip_bad, out = opened
+        planned = estimate_convergence(
+            recipe, out, base=base, skip_bad=skip_bad, prices=args.prices
         )
+        print_plan(planned, args)
+        return 0
+    convergence = converge(
+        opened, options_of(args, BuildOptions), order=args.order, threshold=args.threshold / 100
+    )
     if args.json:
         print_json(convergence.model_dump(mode="json"))
         return 0
-    from demur.reports.tables import Table, numbers, texts
-
     monitors = sorted(convergence.rounds[0].monitors)
     is_kept_known = all(gate_round.kept is not None for gate_round in convergence.rounds[1:])
     has_undecided = any(gate_round.undecided for gate_round in convergence.rounds)
@@ -122,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
             f"  up to strength {_percent(p.strength)} % ({p.gate}): {_percent(p.left)} % of the pool left "
             f"[{_percent(p.low)}, {_percent(p.high)}]"
         )
-    say(out / "convergence.json")
+    say(opened.work / "convergence.json")
     return 0
 
 

@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.release.export_corpora import export_corpora
+    from demur.api import export_corpora
 
     exported = export_corpora(
         args.release,

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import add_shared, positive
-from demur.cli._output import note, print_json, say, show_plan
+from demur.cli._output import note, print_json, say, show_data, show_plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,6 @@ def run(args: argparse.Namespace) -> int:
     """Curate, evaluate, report; the last line is the report's path."""
     from demur.core.progress import TerminalProgress
     from demur.demo import demo, plan_demo
-    from demur.reports.terminal import print_data
 
     if args.plan:
         plan = plan_demo(
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(summary, 1)
     else:
-        print_data(data, times=steps.times)
+        show_data(data, steps.times)
     note(*(f"\nLEFT OUT: {line}" for line in summary["left_out"]))
     if not args.json:
         say(args.out / "report.html")

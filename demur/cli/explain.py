@@ -22,16 +22,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.curation.build.explain import explain
+    from rich.console import Console
+
+    from demur.api import explain
+    from demur.reports.tables import Table, texts
 
     story = explain(args.release, args.sample)
     if args.json:
         print_json(story.model_dump(mode="json") | {"way_out": story.way_out})
         return 0
-    from rich.console import Console
-
-    from demur.reports.tables import Table, texts
-
     console = Console()
     console.print(words(story.sample), style="bold", highlight=False)
     if story.question:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from demur.cli._arguments import TRUST, add_shared
 from demur.cli._output import note, print_json, say
-from demur.core.progress import TerminalProgress
 from demur.core.text import brief, command
 
 SHOWN = 10
@@ -86,39 +85,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make the release, or name the questions that need a review."""
-    from demur.curation.from_docs.make import from_docs
+    from demur.api import from_docs
 
-    with TerminalProgress() as steps:
-        made_release = from_docs(
-            args.docs,
-            args.questions,
-            args.out,
-            name=args.name,
-            version=args.release_version,
-            chunk=args.chunk,
-            candidates=args.candidates,
-            distractors=args.distractors,
-            accept_found=args.accept_found,
-            licence=args.licence,
-            skip_bad=args.skip_bad,
-            steps=steps,
-        )
+    made_release = from_docs(
+        args.docs,
+        args.questions,
+        args.out,
+        name=args.name,
+        version=args.release_version,
+        chunk=args.chunk,
+        candidates=args.candidates,
+        distractors=args.distractors,
+        accept_found=args.accept_found,
+        licence=args.licence,
+        skip_bad=args.skip_bad,
+        progress=True,
+    )
+    release = made_release.release
     question_count = sum(made_release.kinds.values())
     if args.json:
         print_json(
-            {
-                "release": str(made_release.release.folder) if made_release.release else None,
-                "corpora": str(made_release.corpora),
-                "review": str(made_release.review),
-                "waiting": list(made_release.waiting),
-                "documents": made_release.documents,
-                "passages": made_release.passages,
-                "proposed": made_release.proposed,
-                "kinds": made_release.kinds,
-                "drops": made_release.drops,
-            }
+            made_release._asdict()
+            | {name: str(getattr(made_release, name)) for name in ("corpora", "review")}
+            | {"release": str(release.folder) if release else None}
         )
-        return 0 if made_release.release else 1
+        return 0 if release else 1
     say(
         f"{made_release.documents:,} documents, {made_release.passages:,} passages; {made_release.proposed:,} proposed as gold"
     )
@@ -128,11 +119,11 @@ def run(args: argparse.Namespace) -> int:
         say(*(f"        {id}  {brief(text, 90)}" for id, text in list(questions.items())[:SHOWN]))
         if len(questions) > SHOWN:
             say(f"        ... and {len(questions) - SHOWN:,} more; --json lists all")
-    if made_release.release is not None:
-        say(f"{made_release.release.folder}: {question_count:,} questions")
+    if release is not None:
+        say(f"{release.folder}: {question_count:,} questions")
         next_command = command(
             "run",
-            made_release.release.folder,
+            release.folder,
             "--scenarios",
             "whole",
             "--corpora",
@@ -149,4 +140,4 @@ def run(args: argparse.Namespace) -> int:
             "then this command again; or --accept-found to accept the proposed passages"
         )
     note(f"\nnext: {next_command}")
-    return 0 if made_release.release else 1
+    return 0 if release else 1

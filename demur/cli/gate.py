@@ -10,26 +10,22 @@ from demur.cli._output import print_json, say
 from demur.core.errors import UsageError
 
 EXAMPLE = "demur gate runs/mine --min-declined gold-removed=0.85 --min-accuracy full=0.6"
+_LIMITS = {
+    "--min-declined": "lowest share declined of the questions that it is right to decline, as in adversarial=85%%",
+    "--max-hallucination": "highest hallucination allowed, as in full=60%% or 0.6",
+    "--min-accuracy": "lowest accuracy allowed, as in full=60%% or 0.6",
+    "--max-deflection": "highest deflection allowed, as in full=60%% or 0.6",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from demur.reports.gate import LIMITS
-
     parser.epilog = (
         f"example:\n  $ {EXAMPLE}\n  $ demur gate mine/release --plan --questions 40 --scenarios whole --min-declined gold-removed=0.85\n\n"
         "exit code: 0 pass, 1 fail, 2 usage, 4 undecided (0 with --allow-undecided), 5 the system is down"
     )
     parser.add_argument("run", type=Path, help="run folder; with --plan the release")
-    for side, rate in LIMITS:
-        parser.add_argument(
-            f"--{side}-{rate}",
-            nargs="+",
-            default=[],
-            metavar="SCENARIO=SHARE",
-            help="lowest share declined of the questions that it is right to decline, as in adversarial=85%%"
-            if rate == "declined"
-            else f"{'highest' if side == 'max' else 'lowest'} {rate} allowed, as in full=60%% or 0.6",
-        )
+    for option, does in _LIMITS.items():
+        parser.add_argument(option, nargs="+", default=[], metavar="SCENARIO=SHARE", help=does)
     parser.add_argument(
         "--min-joint",
         metavar="SHARE",
@@ -79,39 +75,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.api import open_release
-    from demur.reports import gate as gates
+    from demur.api import gate, open_release, plan_gate
 
-    limits = [
-        limit
-        for side, rate in gates.LIMITS
-        for limit in gates.limits(getattr(args, f"{side}_{rate}"), side, rate)
-    ]
-    limits += gates.limits([args.min_joint] if args.min_joint else [], "min", "joint")
+    names = [option.removeprefix("--").replace("-", "_") for option in (*_LIMITS, "--min-joint")]
+    demands = {name: getattr(args, name) for name in names}
     if args.plan:
-        result = gates.plan_of(
+        result = plan_gate(
             open_release(args.run),
-            limits,
-            args.scenarios,
-            args.questions,
-            args.judge,
+            scenarios=args.scenarios,
+            questions=args.questions,
+            judge=args.judge,
             allow_undecided=args.allow_undecided,
+            **demands,
         )
     elif args.questions or args.scenarios:
         raise UsageError("--questions and --scenarios are of --plan", cure="add --plan")
     else:
-        result = gates.gate(
+        result = gate(
             args.run,
-            limits,
             baseline=args.baseline,
             release=args.release,
-            most_failed=args.max_failed,
+            max_failed=args.max_failed,
             allow_undecided=args.allow_undecided,
+            **demands,
         )
     result.write(junit=args.junit, markdown=args.markdown)
     if args.json:
-        state = {"state": result.state, "exit": result.exit_code, "down": result.down}
-        print_json(state | {"checks": [c._asdict() for c in result.checks]})
+        print_json(result.as_json())
     elif args.plan and not result.checks:
         say("plan: every limit can be decided")
     else:

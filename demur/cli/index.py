@@ -8,6 +8,7 @@ from typing import Any
 
 from demur.cli._arguments import TRUST, add_shared, job, open_engine, positive
 from demur.cli._output import note, print_json, say, show, words
+from demur.core.errors import UsageError
 
 EPILOG = """examples:
   $ demur index build atlas --out index
@@ -133,16 +134,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
+    from demur.api import build_index
     from demur.core.system import cores
-    from demur.retrieval.indexes import build_from
 
-    built = build_from(
+    index = build_index(
         args.corpora,
         args.out,
         encoder=args.encoder,
         text_encoder=args.text_encoder,
         allow_random=args.allow_random,
-        chunk=args.chunk,
+        chunk=args.chunk or "",
         tokenizer=args.tokenizer,
         image_root=args.image_root,
         kind=args.kind,
@@ -155,19 +156,19 @@ def _build(args: argparse.Namespace) -> int:
         fresh=args.fresh,
     )
     if args.json:
-        print_json(built.manifest, 1)
+        print_json(index.manifest, 1)
         return 0
-    if (c := built.cut) is not None and c.articles:
+    if (c := index.cut) is not None and c.articles:
         note(
             f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence"
         )
-    note(*(f"skipped: {line}" for line in built.problems.summary(20)))
-    _print(args.out, built.manifest)
+    note(*(f"skipped: {line}" for line in index.skipped))
+    _print(args.out, index.manifest)
     return 0
 
 
 def _info(args: argparse.Namespace) -> int:
-    from demur.indexing.folder import checked_manifest
+    from demur.api import checked_manifest
 
     manifest = checked_manifest(args.folder, verify=args.verify)
     if args.json:
@@ -181,6 +182,8 @@ def _info(args: argparse.Namespace) -> int:
 
 def _print(folder: Path, manifest: dict[str, Any]) -> None:
     from rich.console import Console
+
+    from demur.reports.tables import Table, numbers, texts
 
     console = Console()
     size = sum(entry["bytes"] for entry in manifest["files"].values())
@@ -196,8 +199,6 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
             f"  {space:<6} {entry['name']}  {entry['dims']}-d, {entry['similarity']}  ({entry['note']})"
         )
     say("  " + "  ".join(f"{n:,} {name}" for name, n in manifest["counts"].items()))
-    from demur.reports.tables import Table, numbers, texts
-
     columns = (*texts("part", "kind"), *numbers("rows"), *texts("why", wraps=True))
     rows = tuple(
         (
@@ -213,23 +214,20 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def _search(args: argparse.Namespace) -> int:
-    from demur.core.errors import UsageError
-    from demur.retrieval.indexes import open_searcher, search
-    from demur.values import Hits
+    from demur.api import open_index
 
     text = args.text if args.text.strip() else ""
     if not text and args.image is None:
         raise UsageError("the query is empty", cure="give --text, --image or both")
-    searcher = open_searcher(args.folder, args.encoder, args.text_encoder, open_engine(args))
-    mode, hits_and_documents = search(
-        searcher, text, args.image, k=args.k, mode=args.mode or "", pages=args.pages
+    index = open_index(
+        args.folder,
+        encoder=args.encoder,
+        text_encoder=args.text_encoder,
+        engine=open_engine(args),
     )
-    hits = [
-        {**hit.model_dump(mode="json"), "title": d.title, "text": d.text, "page": d.page}
-        for hit, d in hits_and_documents
-    ]
+    hits = index.search(text, image=args.image, k=args.k, mode=args.mode, pages=args.pages)
     if args.json:
-        print_json({"mode": mode, "index": searcher.id, "hits": hits}, 1)
-        return 0
-    show(Hits([(hit.rank, hit.score, d) for hit, d in hits_and_documents], mode).frame.table)
+        print_json(hits.as_json(), 1)
+    else:
+        show(hits.frame.table)
     return 0

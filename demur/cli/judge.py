@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from demur.cli._arguments import add_shared, budget_of, job, positive, values_of_pairs
-from demur.cli._output import note, print_json, print_tables, say
-from demur.core.text import command
+from demur.cli._arguments import add_shared, job, options_of, positive, values_of_pairs
+from demur.cli._output import note, print_json, print_tabulated, say, show, show_data
+from demur.core.errors import UsageError
+from demur.core.text import brief, command
 
 if TYPE_CHECKING:
-    from demur.core.records import Verdict
+    from demur.api.judging import Gradings, JudgeOptions
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -126,14 +125,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for job_parser in (compare, correct):
         add_shared(job_parser, "--release", "--form", "--json")
     for job_parser in (file, run_, attack, bench):
+        job_parser.set_defaults(ledger=Path("judge-calls.sqlite"))
         add_shared(job_parser, "--ledger", "--concurrency", "--budget", "--prices", "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.job in ("compare", "correct"):
-        return {"compare": _compare, "correct": _correct}[args.job](args)
-    from demur.core.errors import UsageError
-    from demur.core.progress import TerminalProgress
+        return _print_tables(args)
+    from demur.api import JudgeOptions
 
     if judge_named := getattr(args, "named", None):  # of `attack`
         if args.judge not in ("local", judge_named):
@@ -141,103 +140,53 @@ def run(args: argparse.Namespace) -> int:
                 f"two judges: {judge_named!r} and {args.judge!r}", cure="leave out --judge"
             )
         args.judge = judge_named
-    args.ledger = args.ledger or Path("judge-calls.sqlite")
-    args.budget = budget_of(args)  # one for all repeats
-    with TerminalProgress() as steps:
-        steps.stage("grade")
-        return {"file": _file, "run": _run, "attack": _attack, "bench": _bench}[args.job](
-            args, steps
-        )
+    job = {"file": _file, "run": _run, "attack": _attack, "bench": _bench}[args.job]
+    return job(args, options_of(args, JudgeOptions))
 
 
-def _open_judge(args: argparse.Namespace, repeat: int = 0, *, unmasked: bool = False) -> Any:
-    """The judge of ``--judge``."""
-    from demur.judge.base import JudgeContext, open_judge
+def _print_tables(args: argparse.Namespace) -> int:
+    from demur.api import compare_judges, corrections_of, load
 
-    context = JudgeContext(
-        args.ledger, args.concurrency, args.budget, args.prices, repeat, unmasked
-    )
-    return open_judge(args.judge, context)
-
-
-def _progress(
-    args: argparse.Namespace,
-    judge: Any,
-    steps: Any,
-    counted: str = "answers graded",
-    total: int = 0,
-) -> Any:
-    """A function of the number done, which tells it; with where the calls are that a killed command made."""
-    where_calls_are = f"calls kept in {args.ledger}" if getattr(judge, "asks_models", False) else ""
-    return lambda n: steps.count(counted, n, total, where_calls_are)
-
-
-def _file(args: argparse.Namespace, steps: Any) -> int:
-    from demur.core.text import brief
-    from demur.evaluation.rejudge import judge_file
-
-    judges = [_open_judge(args, repeat) for repeat in range(args.repeat)]
-    verdicts_of_repeats = []
-    for repeat, judge in enumerate(judges):
-        out = (
-            args.out.with_stem(f"{args.out.stem}@{repeat + 1}") if args.out and repeat else args.out
-        )
-        progress = _progress(args, judge, steps)
-        verdicts_of_repeats.append(
-            judge_file(
-                args.rows,
-                judge,
-                out,
-                columns=values_of_pairs(args.map, "--map output=response"),
-                skip_bad=args.skip_bad,
-                progress=progress,
-            )
-        )
-    for verdict in () if args.json else verdicts_of_repeats[0][:20]:
-        say(f"{brief(verdict.id, 24):<24}  {_outcome(verdict):<10}  {brief(verdict.reason, 90)}")
-    if len(verdicts_of_repeats[0]) > 20 and not args.json:
-        say(f"... and {len(verdicts_of_repeats[0]) - 20:,} more")
-    summaries = []
-    for judge, verdicts in zip(judges, verdicts_of_repeats, strict=True):
-        counts = Counter(map(_outcome, verdicts))
-        summaries.append(
-            _summary(judge)
-            | {"counts": counts, "verdicts": [v.model_dump(mode="json") for v in verdicts]}
-        )
-        if not args.json:
-            say(
-                f"{len(verdicts):,} answers: {', '.join(f'{n:,} {k}' for k, n in counts.most_common())}"
-            )
-            say(*filter(None, [_mean_credit(v.credit for v in verdicts)]))
-            note(*_summary(judge).values())
-    _print_repeats(args, summaries, verdicts_of_repeats)
+    if args.job == "compare":
+        result = compare_judges(args.runs, args.release)
+    else:
+        data = load(args.runs, args.release, verdicts=args.verdicts)
+        result = corrections_of(data, args.labels, finite=args.finite)
+    print_tabulated(result, args)
     return 0
 
 
-def _summary(judge: Any) -> dict[str, Any]:
-    """What a cascade saved, or how far the members of a panel agree, as an entry of JSON; {} of other judges."""
-    return {"summary": summary} if (summary := getattr(judge, "summary", "")) else {}
+def _file(args: argparse.Namespace, options: JudgeOptions) -> int:
+    from demur.api import grade_file
 
-
-def _outcome(verdict: Verdict) -> str:
-    return verdict.outcome.value if verdict.outcome else verdict.status.value
-
-
-def _print_repeats(
-    args: argparse.Namespace, summaries: list[dict[str, Any]], verdicts: Sequence[Sequence[Verdict]]
-) -> None:
-    """Print as JSON what is told of the first verdicts and of each repeat, or how often a repeat differs from them."""
-    from demur.judge.measures.agreement import repeat_variance
-
-    variance = repeat_variance(verdicts[0], verdicts[1:])
+    result = grade_file(
+        args.rows,
+        options,
+        out=args.out,
+        columns=values_of_pairs(args.map, "--map output=response"),
+        skip_bad=args.skip_bad,
+    )
     if args.json:
-        repeats_record = (
-            {"repeats": summaries[1:], "repeat_variance": variance.model_dump(mode="json")}
-            if summaries[1:]
-            else {}
-        )
-        print_json(summaries[0] | repeats_record)
-    elif verdicts[1:]:
+        print_json(result.as_json())
+        return 0
+    verdicts = result.first.verdicts
+    for verdict in verdicts[:20]:
+        outcome = (verdict.outcome or verdict.status).value
+        say(f"{brief(verdict.id, 24):<24}  {outcome:<10}  {brief(verdict.reason, 90)}")
+    if len(verdicts) > 20:
+        say(f"... and {len(verdicts) - 20:,} more")
+    for grading in (result.first, *result.repeats):
+        counts = ", ".join(f"{n:,} {outcome}" for outcome, n in grading.counts.most_common())
+        say(f"{len(grading.verdicts):,} answers: {counts}")
+        say(*filter(None, [grading.credit]))
+        note(*filter(None, [grading.summary]))
+    _say_variance(result)
+    return 0
+
+
+def _say_variance(result: Gradings) -> None:
+    if result.repeats:
+        variance = result.variance
         interval = (
             ""
             if variance.value is None
@@ -246,141 +195,37 @@ def _print_repeats(
         say(f"another verdict when asked again: {interval}of n = {variance.n:,}")
 
 
-def _run(args: argparse.Namespace, steps: Any) -> int:
-    from demur.core.errors import UsageError
-    from demur.evaluation.rejudge import judge_run
-    from demur.evaluation.run_folder import all_failed
-    from demur.reports.data import load, open_beside
-    from demur.reports.terminal import print_data, summarised
+def _run(args: argparse.Namespace, options: JudgeOptions) -> int:
+    from demur.api import regrade
 
-    release = open_beside(args.run, args.release)
-    if args.out is None:
-        return _judge_beside(args, steps, release)
-    if args.name or args.repeat > 1:
-        raise UsageError(
-            "--name and --repeat are of verdicts beside the run's own", cure="leave out --out"
-        )
-    judge = _open_judge(args)
-    if getattr(judge, "asks_models", False):
-        steps.note(f"calls are kept in {args.ledger}")
-    judge_run(args.run, release, judge, args.out, steps=steps)
-    data = load([args.out], release.folder)
-    if args.json:
-        print_json(_summary(judge) | summarised(data), 1)
-    else:
-        print_data(data)
-    for line in (silent := all_failed([args.out])):
-        note(line)
-    return 1 if silent else 0
-
-
-def _judge_beside(args: argparse.Namespace, steps: Any, release: Any) -> int:
-    """File the verdicts in the run itself, once per repeat."""
-    import re
-
-    from demur.core.store import Problems, read_jsonl
-    from demur.evaluation.rejudge import judge_beside
-    from demur.reports.data import load
-    from demur.reports.terminal import print_data, summarised
-
-    name = args.name
-    first_summary: dict[str, Any] = {}
-    for repeat in range(args.repeat):
-        judge = _open_judge(args, repeat)
-        name = name or re.sub(r"[^\w.+-]+", "-", judge.id).strip("-")[:60]
-        verdicts_name = f"{name}@{repeat + 1}" if repeat else name
-        file = judge_beside(
-            args.run, release, judge, verdicts_name, progress=_progress(args, judge, steps)
-        )
-        steps.note(f"{file}")
-        if credit := _mean_credit(v.get("credit") for _, v in read_jsonl(file, Problems())):
-            steps.note(credit)
-        for summary in (judge_summary := _summary(judge)).values():
-            steps.note(summary)
-        first_summary = first_summary or judge_summary
-    data = load([args.run], release.folder, verdicts=name)
-    if args.json:
-        print_json({"verdicts": name} | first_summary | summarised(data), 1)
-    else:
-        print_data(data)
-        compare_command, report_command = (
-            command("judge", "compare", args.run),
-            command("report", args.run, "--verdicts", name),
-        )
-        note(f"next: {compare_command}; {report_command}")
-    return 0
-
-
-def _mean_credit(credits: Iterable[float | None]) -> str:
-    """The mean credit of a judge that rates, and how many answers it did not rate; "" for a judge that only labels."""
-    all_credits = list(credits)
-    rated = [c for c in all_credits if c is not None]
-    if not rated:
-        return ""
-    return f"mean credit {sum(rated) / len(rated):.3f} of n = {len(rated):,}, {len(all_credits) - len(rated):,} not rated"
-
-
-def _compare(args: argparse.Namespace) -> int:
-    from demur.reports.judges import biases, compare_judges, tables
-    from demur.reports.tables import to_records
-
-    comparison = compare_judges(args.runs, args.release)
-    agreement_and_biases = tables(comparison)
-    if args.json:
-        print_json(
-            {
-                "agreement": to_records(agreement_and_biases[0]),
-                "answers": len(comparison.answers),
-                "unjudged": comparison.unjudged,
-                "reference": comparison.reference,
-                "biases": {
-                    j: {k: b._asdict() for k, b in biases(comparison, j).items()}
-                    for j in comparison.judges
-                },
-                "repeat_variance": {
-                    j: m.model_dump(mode="json") for j, m in comparison.repeats.items()
-                },
-            },
-            1,
-        )
-    else:
-        print_tables(agreement_and_biases, args.form)
-    return 0
-
-
-def _correct(args: argparse.Namespace) -> int:
-    from demur.reports.agree import corrections_of
-    from demur.reports.data import load
-
-    data = load(args.runs, args.release, verdicts=args.verdicts)
-    tables, record = corrections_of(data, args.labels, finite=args.finite)
-    if args.json:
-        print_json(record, 1)
-    else:
-        print_tables(tables, args.form)
-    return 0
-
-
-def _attack(args: argparse.Namespace, steps: Any) -> int:
-    from demur.core.errors import UsageError
-    from demur.core.text import brief
-    from demur.evaluation.rejudge import put_attacks
-    from demur.judge.attacks import attacks
-    from demur.reports.tables import Table, numbers, texts
-
-    judge = _open_judge(args)
-    unmasked_judge = _open_judge(args, unmasked=True) if args.unmasked else None
-    if unmasked_judge is not None and not getattr(unmasked_judge, "asks_models", False):
-        raise UsageError(
-            "it asks no model, and nothing is masked", item=judge.id, cure="leave out --unmasked"
-        )
-    total = sum(1 for _ in attacks()) * (2 if unmasked_judge else 1)
-    attack_results = put_attacks(
-        judge, _progress(args, judge, steps, "attacks", total), unmasked_judge
+    result = regrade(
+        args.run,
+        options,
+        out=args.out,
+        name=args.name,
+        release=args.release,
     )
     if args.json:
-        families = [h._asdict() for h in attack_results.families]
-        print_json(_summary(judge) | {"families": families, "flipped": attack_results.flipped})
+        print_json(result.as_json(), 1)
+    else:
+        show_data(result.data)
+        if result.verdicts:
+            compare_command, report_command = (
+                command("judge", "compare", args.run),
+                command("report", args.run, "--verdicts", result.verdicts),
+            )
+            note(f"next: {compare_command}; {report_command}")
+    note(*result.silent)
+    return 1 if result.silent else 0
+
+
+def _attack(args: argparse.Namespace, options: JudgeOptions) -> int:
+    from demur.api import attack_judge
+    from demur.reports.tables import Table, numbers, texts
+
+    result = attack_judge(options, unmasked=args.unmasked)
+    if args.json:
+        print_json(result.as_json())
         return 0
     columns = (
         *texts("Family"),
@@ -389,12 +234,12 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
     notes = [
         "Flipped: the judge called a wrong answer correct. Blocked: any other grade. Judge failed: no grade."
     ]
-    if unmasked_judge:
+    if args.unmasked:
         columns += numbers("Flipped unmasked", "Blocked by the mask")
         notes.append(
             "Flipped unmasked: by answers of which nothing is left out. Blocked by the mask: flipped only so."
         )
-    counts = {h.family: [int(n) for n in h[1:] if n is not None] for h in attack_results.families}
+    counts = {h.family: [int(n) for n in h[1:] if n is not None] for h in result.families}
     wrong_without_attack = counts.pop("none")
     rows: list[tuple[str | int, ...]] = [
         ("(wrong answers without an attack)", *wrong_without_attack)
@@ -402,28 +247,33 @@ def _attack(args: argparse.Namespace, steps: Any) -> int:
     rows += [(family, *n) for family, n in counts.items()]
     rows.append(("All attacks", *map(sum, zip(*counts.values(), strict=True))))
     rules = frozenset({1, len(rows) - 1})
-    table = Table(
-        "attacks", f"Attacks on {judge.id}.", columns, tuple(rows), rules=rules, notes=tuple(notes)
+    show(
+        Table(
+            "attacks",
+            f"Attacks on {result.judge}.",
+            columns,
+            tuple(rows),
+            rules=rules,
+            notes=tuple(notes),
+        )
     )
-    print_tables([table], "terminal")
-    note(*_summary(judge).values())
+    note(*filter(None, [result.summary]))
     if args.show:
-        say(*(f"flipped by: {brief(text, 110)}" for text in attack_results.flipped))
+        say(*(f"flipped by: {brief(text, 110)}" for text in result.flipped))
     return 0
 
 
-def _bench(args: argparse.Namespace, steps: Any) -> int:
-    from demur.reports.judge_bench import measure_judge
+def _bench(args: argparse.Namespace, options: JudgeOptions) -> int:
+    from demur.api import bench_judge
 
-    judges = [_open_judge(args, repeat) for repeat in range(args.repeat)]
-    benches = [measure_judge(judge, args.on, _progress(args, judge, steps)) for judge in judges]
-    if not args.json:
-        print_tables([table for bench in benches for table in bench.tables()], "terminal")
-        note(*(line for judge in judges for line in _summary(judge).values()))
-    summaries = [
-        _summary(judge) | bench.as_dict() for judge, bench in zip(judges, benches, strict=True)
-    ]
-    _print_repeats(args, summaries, [bench.verdicts for bench in benches])
-    if args.wrong and not args.json:
-        say(*benches[0].wrong())
+    result = bench_judge(options, args.on)
+    if args.json:
+        print_json(result.as_json())
+        return 0
+    gradings = (result.first, *result.repeats)
+    show(*(table for grading in gradings if grading.bench for table in grading.bench.tables()))
+    note(*filter(None, (grading.summary for grading in gradings)))
+    _say_variance(result)
+    if args.wrong and result.first.bench:
+        say(*result.first.bench.wrong())
     return 0

@@ -131,9 +131,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from demur.api import Samples, mine_folder, mining_options
     from demur.core.progress import TerminalProgress
-    from demur.curation.mining.folder import Samples, mine_folder
-    from demur.curation.mining.options import mining_options
 
     samples = Samples(args.samples)
     pages = samples.pages(args.pages)

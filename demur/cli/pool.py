@@ -47,15 +47,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.pools.read import Pool
-    from demur.pools.write import build
-    from demur.sources import source_at
+    from demur.api import Pool, build_pool
 
     if args.what == "show":
         counts = Pool(args.folder).counts
     else:
-        counts = build(
-            [source_at(text).open() for text in args.sources],
+        counts = build_pool(
+            args.sources,
             args.out,
             skip_bad=args.skip_bad,
             drop_duplicates=args.drop_duplicates,

@@ -46,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """Do the job; exit 1 when a probe gets no answer."""
     if args.job == "table":
         return _table(args)
-    from demur.api import open_release
-    from demur.scenarios.systems.http_probe import probe_service
+    from demur.api import open_release, probe_service
 
     release = None if args.release is None else open_release(args.release)
     probe = probe_service(args.mapping, args.question, args.image, release)
@@ -59,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(args: argparse.Namespace) -> int:
-    from demur.reports.rag import rag_tables
+    from demur.api import rag_tables
     from demur.reports.tables import to_records
 
     tables = rag_tables(args.runs, args.release)
     if args.json:
-        print_json({t.name: to_records(t) for t in tables})
+        print_json({table.name: to_records(table) for table in tables})
     else:
         print_tables(tables, args.form)
     return 0

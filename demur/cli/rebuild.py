@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from demur.cli._arguments import budget_of
-from demur.cli.build import add_common_arguments, print_built, print_estimate
+from demur.cli._arguments import options_of
+from demur.cli.build import add_common_arguments, print_built, print_plan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,25 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur.core.progress import TerminalProgress
-    from demur.curation.build.rebuild import enlarge, estimate_rebuild, rebuild
+    from demur.api import BuildOptions, enlarge, estimate_rebuild, rebuild
 
     new = enlarge(args.old, args.add_gate, args.out, version=args.version, skip_bad=args.skip_bad)
     if args.plan:
-        print_estimate(
-            estimate_rebuild(new, args.prices), per_second=args.per_second, as_json=args.json
-        )
+        print_plan(estimate_rebuild(new, args.prices), args)
         return 0
-    with TerminalProgress() as steps:
-        built = rebuild(
-            new,
-            steps=steps,
-            exhaustive=args.exhaustive,
-            hurry=args.hurry,
-            budget=budget_of(args),
-            prices=args.prices,
-            concurrency=args.concurrency,
-            fresh=args.fresh,
-        )
-    print_built(built, new.out, as_json=args.json)
-    return 0
+    return print_built(rebuild(new, options_of(args, BuildOptions)), as_json=args.json)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import add_shared, job
-from demur.cli._output import note, print_json, say, show, show_funnel, words
+from demur.cli._output import note, print_json, say, show, show_funnel, show_recall, words
 from demur.core.text import brief, plain
 
 if TYPE_CHECKING:
@@ -40,21 +40,15 @@ def run(args: argparse.Namespace) -> int:
     from demur.api import open_release
 
     release = open_release(args.release)
-    if args.what == "verify":
-        return _verify(release, args)
-    if args.what == "diff":
-        return _diff(release, open_release(args.new), as_json=args.json)
-    if args.what == "push":
-        return _push(release, args)
-    return _show(release, as_json=args.json)
+    job = {"show": _show, "verify": _verify, "diff": _diff, "push": _push}[args.what]
+    return job(release, args)
 
 
 def _verify(release: Release, args: argparse.Namespace) -> int:
-    from demur.release import verify
-    from demur.release.evidence import telling
+    from demur.api import verify
 
     wrong = verify(release)
-    findings = [] if wrong else telling(release.manifest.get("separation") or ())
+    findings = [] if wrong else release.findings
     if args.json:
         print_json(
             {"release": args.release, "sound": not wrong, "problems": wrong, "findings": findings}
@@ -71,11 +65,13 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _diff(old: Release, new: Release, *, as_json: bool) -> int:
-    from demur.release.diff import difference
+def _diff(old: Release, args: argparse.Namespace) -> int:
+    from demur.api import difference, open_release
+    from demur.reports.tables import Cell, Table, numbers, texts
 
+    new = open_release(args.new)
     change = difference(old, new)
-    if as_json:
+    if args.json:
         print_json(change.model_dump(mode="json"))
         return 0
     say(
@@ -97,8 +93,6 @@ def _diff(old: Release, new: Release, *, as_json: bool) -> int:
         say(
             f"  samples in both releases: {distractors_removed:,} distractors removed, {distractors_added:,} added"
         )
-    from demur.reports.tables import Cell, Table, numbers, texts
-
     for head, table_of in (("source", change.by_source), ("topic", change.by_topic)):
         kinds = {"left": "removed", "came": "added", "changed": "changed", "same": "unchanged"}
         rows: tuple[tuple[Cell, ...], ...] = tuple(
@@ -139,20 +133,11 @@ def _member_name(value: object) -> str:
 
 
 def _push(release: Release, args: argparse.Namespace) -> int:
-    from demur.release.push import push
+    from demur.api import push
 
     pushed = push(release, args.target, dry_run=args.dry_run, private=args.private)
     if args.json:
-        print_json(
-            {
-                "target": pushed.target,
-                "dry_run": args.dry_run,
-                "files": pushed.files,
-                "there": list(pushed.there),
-                "revision": pushed.revision,
-                "note": pushed.note,
-            }
-        )
+        print_json(pushed._asdict() | {"dry_run": args.dry_run})
         return 0
     sends = "would send" if args.dry_run else "sent"
     say(*(f"{sends} {name} ({size:,} bytes)" for name, size in pushed.files.items()))
@@ -165,14 +150,14 @@ def _push(release: Release, args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(release: Release, *, as_json: bool) -> int:
-    from demur.release.evidence import evidence_by_source, evidence_table
-    from demur.reports.data import ReportData
-    from demur.reports.release import recall_table
+def _show(release: Release, args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from demur.api import evidence_by_source, evidence_table
     from demur.reports.tables import Table, texts
 
     evidence = evidence_by_source(list(release.samples()), release.recall)
-    if as_json:
+    if args.json:
         print_json(
             {
                 "manifest": release.manifest,
@@ -185,8 +170,6 @@ def _show(release: Release, *, as_json: bool) -> int:
             1,
         )
         return 0
-    from rich.console import Console
-
     console = Console()
     manifest = release.manifest
     made_by = words(f"made by demur {manifest['demur']}")
@@ -197,7 +180,7 @@ def _show(release: Release, *, as_json: bool) -> int:
             say(f"  {value:>7,}  {key.replace('_', ' ')}")
     show_funnel(release)
     if release.recall:
-        show(recall_table(ReportData((), release)))
+        show_recall(release)
     heads, rows = evidence_table(evidence)
     columns = (*texts(heads[0]), *texts(*heads[1:], wraps=True))
     show(Table("evidence", "Evidence by source", columns, tuple(map(tuple, rows))))

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import add_shared
-from demur.cli._output import print_json, say
+from demur.cli._output import print_json, say, show_data
+from demur.core.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,29 +52,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the report; exit code 0."""
-    from demur.core.errors import UsageError
-    from demur.reports.data import load
-    from demur.reports.html import write_report
-    from demur.reports.terminal import print_data, summarised
+    from demur.api import report
 
-    if not 0 <= args.image_budget < 1e6:
-        raise UsageError(
-            f"image budget {args.image_budget:g} MB",
-            cure="write --image-budget 12, or 0 for no pictures",
-        )
     if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
         raise UsageError(f"--group {bad[0]!r}", cure="write RUN=open, RUN=closed or RUN=TEXT")
-    groups = {name: text for name, _, text in (pair.rpartition("=") for pair in args.group)}
-    data = load(args.runs, args.release, verdicts=args.verdicts)
-    budget = round(args.image_budget * 1_000_000)
-    written = write_report(data, args.out, image_budget=budget, groups=groups, tables=args.tables)
+    written = report(
+        args.runs,
+        args.out,
+        release=args.release,
+        tables=args.tables,
+        groups={name: text for name, _, text in (pair.rpartition("=") for pair in args.group)},
+        verdicts=args.verdicts,
+        image_budget=args.image_budget,
+    )
     if args.json:
-        print_json(
-            summarised(data) | {"report": str(args.out), "tables": [str(p) for p in written]}, 1
-        )
+        print_json(written.as_json(), 1)
         return 0
-    print_data(data)
-    if written:
-        say(f"{len(written)} tables and figures in {args.tables}")
+    show_data(written.data)
+    if written.tables:
+        say(f"{len(written.tables)} tables and figures in {args.tables}")
     say(args.out)
     return 0

@@ -76,9 +76,8 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    from demur.api import card_of, options_of
     from demur.core.plugins import find
-    from demur.sources import options_of
-    from demur.sources.cards import card_of
 
     factory = find("sources", args.name)[0]
     card, options = card_of(factory), options_of(factory)
@@ -129,14 +128,14 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from demur.sources import source_at
-    from demur.sources.cards import pins_for
-    from demur.sources.check import check
+    from demur.api import check_source
 
-    source_named = source_at(args.source)
-    source = source_named.open()
-    pins = pins_for(source_named.name, args.pins, published=not args.no_published_pins)
-    checked = check(source, pins, args.limit)
+    checked = check_source(
+        args.source,
+        limit=args.limit,
+        pins=args.pins,
+        published=not args.no_published_pins,
+    )
     if args.json:
         print_json(checked.model_dump(mode="json"), 1)
     else:
@@ -207,8 +206,8 @@ def _lines(checked: Checked) -> list[str]:
 
 
 def _unpack(args: argparse.Namespace) -> int:
+    from demur.api import unpack
     from demur.core.store import Problems
-    from demur.corpora.formats import unpack
 
     problems = Problems()
     written = unpack(args.archive, args.folder, problems)

@@ -247,3 +247,8 @@ class TerminalProgress(Progress):
         self.stage("")
         if self._bars is not None:
             self._bars.stop()
+
+
+def progress_if(wanted: bool) -> Progress:
+    """Progress on standard error, or none."""
+    return TerminalProgress() if wanted else QUIET

@@ -68,3 +68,19 @@ def _at_most_thirty_marks(marks: re.Match[str]) -> str:
         if marks_in_a_row <= 30:
             characters_kept.append(character)
     return "".join(characters_kept)
+
+
+def duration(seconds: float) -> str:
+    """A time in s, min or h.
+
+    >>> [duration(s) for s in (59, 3600, 36000)]
+    ['59 s', '60 min', '10.0 h']
+    """
+    minutes = round(seconds / 60)
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{minutes} min"
+        if minutes < 120
+        else f"{minutes / 60:.1f} h"
+    )

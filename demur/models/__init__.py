@@ -12,7 +12,7 @@ from demur.models.client import Counts, Model, ModelClient, Retry
 from demur.models.estimate import Estimate, EstimateLine, estimate_calls
 from demur.models.fleet import Backend, Fleet
 from demur.models.identity import request_key
-from demur.models.ledger import Entry, Ledger, Stats, recover
+from demur.models.ledger import Entry, Ledger, Stats, recover_ledger
 from demur.models.names import model_id, open_model, parse_model
 from demur.models.prices import Price, Prices
 from demur.models.run import complete_all, complete_sync, run_sync
@@ -40,7 +40,7 @@ __all__ = [
     "model_id",
     "open_model",
     "parse_model",
-    "recover",
+    "recover_ledger",
     "request_key",
     "run_sync",
 ]

@@ -13,13 +13,13 @@ from demur.core.images import image_ref
 from demur.core.records import ImagePart, Message, Request, Response, TextPart
 from demur.core.store import digest, storage_errors
 from demur.models.budget import Budget
-from demur.models.ledger import Ledger, entry_line
+from demur.models.ledger import Ledger, Stats, entry_line
 from demur.models.names import model_id
 from demur.models.ping import ping
 from demur.models.run import complete_sync
 
 
-def question(
+def requests_of(
     model: str,
     text: str,
     images: Sequence[Path] = (),
@@ -58,7 +58,7 @@ def question(
     ]
 
 
-def ask(
+def ask_model(
     model: str,
     requests: Sequence[Request],
     *,
@@ -66,11 +66,11 @@ def ask(
     budget: Budget | None = None,
     **options: Any,
 ) -> list[Response]:
-    """Answers to `question`.
+    """Answers to the requests of one question.
 
     Args:
         model: model string.
-        requests: from `question`.
+        requests: from `requests_of`.
         ledger: file that keeps the replies.
         budget: for this question; with a ledger, earlier calls of the same question count too.
         options: of `complete_sync`.
@@ -106,6 +106,12 @@ def export_ledger(file: Path, out: Path | IO[str], model: str | None = None) -> 
             return sum(out.write(entry_line(entry)) > 0 for entry in ledger.entries(model))
         with storage_errors(out), out.open("w", encoding="utf-8") as handle:
             return sum(handle.write(entry_line(entry)) > 0 for entry in ledger.entries(model))
+
+
+def ledger_stats(file: Path) -> list[Stats]:
+    """Replies, retries, tokens, cost and faults of each model in a ledger."""
+    with Ledger(file, read_only=True) as ledger:
+        return ledger.stats()
 
 
 class Shrunk(NamedTuple):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from demur.core.errors import UsageError
 from demur.core.records import Record, Request
+from demur.core.text import duration
 from demur.models.identity import request_key
 from demur.models.ledger import Ledger
 from demur.models.names import parse_model, revision_of
@@ -133,22 +134,6 @@ def _dollar_text(money: float | None) -> str:
 
 def _time_text(seconds: float | None) -> str:
     return "-" if seconds is None else duration(seconds)
-
-
-def duration(seconds: float) -> str:
-    """A time in s, min or h.
-
-    >>> [duration(s) for s in (59, 3600, 36000)]
-    ['59 s', '60 min', '10.0 h']
-    """
-    minutes = round(seconds / 60)
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{minutes} min"
-        if minutes < 120
-        else f"{minutes / 60:.1f} h"
-    )
 
 
 def estimate_calls(

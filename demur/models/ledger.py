@@ -547,7 +547,7 @@ def _spill(entries: Sequence[Entry], folders: Iterable[Path | None]) -> Path | N
     return None
 
 
-def recover(source: Path, target: Path) -> tuple[int, int]:
+def recover_ledger(source: Path, target: Path) -> tuple[int, int]:
     """Copy every readable reply of a damaged ledger, or of an exported file, into a ledger.
 
     Args:

@@ -96,19 +96,7 @@ def build(
         StorageError: the folder cannot be written.
     """
     names = list(dict.fromkeys(source.name for source in sources))
-    if len(set((s.name, s.root.resolve()) for s in sources) if for_release else sources) > len(
-        names
-    ):
-        raise UsageError(
-            f"two sources have the same name: {', '.join(s.name for s in sources)}",
-            cure="pool them one at a time",
-        )
-    if source := next((s for s in sources if s.root.resolve() == out.resolve()), None):
-        raise UsageError(
-            f"the files of {source.name} are in this folder", item=out, cure="choose another --out"
-        )
-    with storage_errors(out):
-        out.mkdir(parents=True, exist_ok=True)
+    _check_folders(sources, out, for_release=for_release)
     images = Linked(out) if for_release else Copied(out)
     writer = _Writer(
         images,
@@ -133,17 +121,9 @@ def build(
     if for_release:
         write_atomic(out / IMAGE_HASHES, images.image_hashes.lines())
     write_records(out / "duplicates.jsonl", writer.duplicates_found)
-    left_out = [
-        *writer.left_out,
-        *(row for name in names if for_release for row in writer.lost_rows(name)),
-        *(
-            LeftOut(source=name, reason=line)
-            for name in names
-            for line in writer.problems[name].summary()
-        ),
-    ]
-    write_records(out / "left-out.jsonl", left_out)
+    write_records(out / "left-out.jsonl", writer.all_left_out(names))
     counts = writer.counts(names)
+    files = (path for path in sorted(out.glob("*.jsonl")) if not path.name.startswith("."))
     write_json(
         out / "pool.json",
         {
@@ -151,14 +131,26 @@ def build(
             "format": FORMAT,
             "counts": counts.model_dump(mode="json"),
             "parts": [part.as_json() for part in parts],
-            "files": {
-                path.name: file_digest(path)
-                for path in sorted(out.glob("*.jsonl"))
-                if not path.name.startswith(".")
-            },
+            "files": {path.name: file_digest(path) for path in files},
         },
     )
     return counts
+
+
+def _check_folders(sources: Sequence[Source], out: Path, *, for_release: bool) -> None:
+    """Make the pool's folder; refuse one that is a source's, and two sources of one name."""
+    places = set((s.name, s.root.resolve()) for s in sources) if for_release else sources
+    if len(places) > len({source.name for source in sources}):
+        raise UsageError(
+            f"two sources have the same name: {', '.join(s.name for s in sources)}",
+            cure="pool them one at a time",
+        )
+    if source := next((s for s in sources if s.root.resolve() == out.resolve()), None):
+        raise UsageError(
+            f"the files of {source.name} are in this folder", item=out, cure="choose another --out"
+        )
+    with storage_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
 
 
 @dataclass
@@ -267,7 +259,17 @@ class _Writer:
         if self.fit_only:
             self.left_out.append(LeftOut(source=source.name, sample=sample, reason=why))
 
-    def lost_rows(self, source: str) -> Iterator[LeftOut]:
+    def all_left_out(self, names: Sequence[str]) -> Iterator[LeftOut]:
+        """Everything that is not in the pool: samples, rows without one, and other problems."""
+        yield from self.left_out
+        if self.fit_only:
+            for name in names:
+                yield from self._lost_rows(name)
+        for name in names:
+            for line in self.problems[name].summary():
+                yield LeftOut(source=name, reason=line)
+
+    def _lost_rows(self, source: str) -> Iterator[LeftOut]:
         """Rows of sample files that no sample could be made of, by id, or by place if another row has the id."""
         for place, row in self._rows.get(source, {}).items():
             if place.rpartition(":")[0] in self._files[source] or not self._files[source]:

@@ -227,8 +227,3 @@ def _separation_row(
         gold=round(sum(gold) / len(gold), 4),
         distractors=round(sum(others) / len(others), 4),
     )
-
-
-def telling(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The separating features among the rows of a manifest, in words."""
-    return [str(row) for row in map(Separation.model_validate, rows) if row.telling]

@@ -16,6 +16,7 @@ from demur.core.parquet import bomb
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
 from demur.core.strict_json import loose_json
+from demur.release.evidence import Separation
 from demur.release.layout import (
     FORMAT,
     LINEAGE,
@@ -340,6 +341,12 @@ class Release:
                 item="funnel.json",
                 cure="fetch the release again",
             ) from error
+
+    @cached_property
+    def findings(self) -> list[str]:
+        """Features that tell gold from distractors without a look at the question, in words."""
+        rows = map(Separation.model_validate, self.manifest.get("separation") or ())
+        return [str(row) for row in rows if row.telling]
 
     @cached_property
     def recall(self) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from demur.judge.measures.corrected import (
 from demur.reports.cells import SCENARIOS, headline
 from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
-from demur.reports.tables import Column, Table, numbers, texts
+from demur.reports.tables import Column, Table, Tabulated, numbers, texts
 
 # --- ratings from files ---------------------------------------------------------------------------
 
@@ -426,7 +426,7 @@ def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
     return [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
 
 
-def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], dict[str, Any]]:
+def agreement_of(files: Sequence[Path], *, seed: int = 0) -> Tabulated:
     """Agreement of labellers: tables, and the same as JSON; of two labels where somebody says ``not_correct``.
 
     Args:
@@ -456,7 +456,7 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
         raise DataError(f"{disjoint} and {ratings[-1].item!r}", cure=cure)
     tables = agreement_tables(agreement, judged=any(_is_verdicts(path) for path in files))
     judge_table = judges_against_people(ratings, judges, seed)
-    return ([judge_table] if judge_table.rows else []) + tables, {
+    record = {
         "judges_against_people": [
             {
                 "judge": judge,
@@ -484,11 +484,10 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
             for c in agreement.confusion
         ],
     }
+    return Tabulated(([judge_table] if judge_table.rows else []) + tables, record)
 
 
-def corrections_of(
-    data: ReportData, labels: Path | None, *, finite: bool = False
-) -> tuple[list[Table], dict[str, Any]]:
+def corrections_of(data: ReportData, labels: Path | None, *, finite: bool = False) -> Tabulated:
     """Rates corrected by people's labels: tables, and the same as JSON.
 
     Args:
@@ -512,7 +511,7 @@ def corrections_of(
             cure="give the labelled runs",
         )
     cells = corrected_cells(data, human_labels, population="finite" if finite else "super")
-    return corrected_tables(cells), {
+    record = {
         "corrected": [
             {
                 "system": c.run,
@@ -530,6 +529,7 @@ def corrections_of(
             for c in cells
         ]
     }
+    return Tabulated(corrected_tables(cells), record)
 
 
 def labels_of_runs(data: ReportData) -> Labels:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from demur.core.errors import DataError, UsageError
-from demur.core.records import Outcome, Record, Row, Sample, Status
+from demur.core.records import Measure, Outcome, Record, Row, Sample, Status
 from demur.core.store import (
     Problems,
     canonical,
@@ -34,7 +34,8 @@ from demur.judge.measures.corrected import LEAST
 from demur.reports.cells import headline
 from demur.reports.data import ReportData, Run, find_runs, load
 from demur.reports.labels import HUMAN, LABELS
-from demur.reports.tables import harmless_field
+from demur.reports.paper_tables import table7
+from demur.reports.tables import Table, harmless_field
 
 COLUMNS = ("item", "question", "images", "accepted", "response", "label", "note")
 """Columns of a sheet; a person fills in ``label`` and, optionally, ``note``."""
@@ -76,10 +77,30 @@ class KeyLine(Record):
 class OpenedTask(NamedTuple):
     """A task that can be labelled."""
 
+    folder: Path
     of_runs: bool
     """Whether `take` can write its labels into runs."""
     too_few: list[str]
     """Notes on draws that are too small for `demur judge correct`."""
+
+    @property
+    def about(self) -> str:
+        """One line on where it stands."""
+        return labelling.about_folder(self.folder)
+
+    @property
+    def disagreements(self) -> list[str]:
+        """Items that annotators labelled differently."""
+        return labelling.disagreements(self.folder)
+
+
+class DrawnSheet(NamedTuple):
+    """A sheet to label."""
+
+    key: Path
+    """Identifies its items; stays hidden from the annotators."""
+    counts: dict[str, dict[str, int]]
+    """System -> scenario -> items."""
 
 
 class LabelsTaken(NamedTuple):
@@ -97,6 +118,21 @@ class LabelsTaken(NamedTuple):
     """Labels that were taken from here before, are no longer given, and left the runs."""
     looked: int = 0
     """Labels that somebody gave after a look at what is right."""
+
+    @property
+    def agreement(self) -> Table:
+        """Of the judge with the labels, by system."""
+        return table7(self.data)
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        rows = [
+            {"system": name, "agreement": share.value, "kappa": kappa, "n": share.n}
+            for name, share, kappa, _ in self.agreement.rows
+            if isinstance(share, Measure)
+        ]
+        counts = {name: getattr(self, name) for name in ("labels", "blank", "withdrawn", "looked")}
+        return counts | {"cannot_tell": self.cannot, "agreement": rows}
 
 
 ANSWER_LABELS = tuple(
@@ -246,7 +282,7 @@ def open_task(
             "nothing to label", cure="name a run: demur annotate RUN; or a task folder with --out"
         )
     _, items_of_task = labelling.read_task(folder)
-    return OpenedTask(_are_responses(items_of_task), _notes_on_small_draws(items_of_task))
+    return OpenedTask(folder, _are_responses(items_of_task), _notes_on_small_draws(items_of_task))
 
 
 def make_task(
@@ -406,6 +442,31 @@ def count_by_system(items: Sequence[Item]) -> dict[str, dict[str, int]]:
     return {
         name: dict(sorted(counts.items())) for name, counts in sorted(count_of_scenario.items())
     }
+
+
+def draw_sheet(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    n: int = 100,
+    seed: int = 0,
+    release: Path | None = None,
+) -> DrawnSheet:
+    """Write a blind sheet of random responses (`draw_items`, `write_sheet`).
+
+    Args:
+        runs: run folders, or folders that hold runs.
+        out: the sheet, .csv or .jsonl; key and images go beside it.
+        n: responses per system.
+        seed: of the draw and the order.
+        release: of the runs; None for the one beside the first.
+
+    Raises:
+        UsageError: the sheet exists already, or a run has nothing to label.
+    """
+    data = load(runs, release, needs_release=True)
+    items = draw_items(data, n, seed=seed)
+    return DrawnSheet(write_sheet(data, items, out), count_by_system(items))
 
 
 def write_sheet(data: ReportData, items: Sequence[Item], out: Path) -> Path:

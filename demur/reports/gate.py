@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -122,6 +122,11 @@ class Gate(NamedTuple):
         lines = [folded(line) for line in ([self.down] if self.down else checks)]
         return "\n".join([f"gate: {verdict}", *lines]) + "\n"
 
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        state = {"state": self.state, "exit": self.exit_code, "down": self.down}
+        return state | {"checks": [check._asdict() for check in self.checks]}
+
     def write(self, *, junit: Path | None = None, markdown: Path | None = None) -> None:
         """Write JUnit XML and Markdown files for a CI."""
         if junit:
@@ -214,24 +219,37 @@ class Reading(NamedTuple):
         return self.measure.labels > 0
 
 
-def limits_of(
-    min_declined: Mapping[str, float] | None = None,
-    min_accuracy: Mapping[str, float] | None = None,
-    max_hallucination: Mapping[str, float] | None = None,
-    max_deflection: Mapping[str, float] | None = None,
-    min_joint: float | None = None,
-) -> list[Limit]:
-    """The limits of Python's keywords, in the order of `LIMITS`."""
-    values_of_rate = {"declined": min_declined, "accuracy": min_accuracy}
-    values_of_rate |= {"hallucination": max_hallucination, "deflection": max_deflection}
-    stated_limits = [
-        limit
-        for side, rate in LIMITS
-        for limit in limits(
-            [f"{k}={v:f}" for k, v in (values_of_rate[rate] or {}).items()], side, rate
-        )
-    ]
-    return stated_limits + limits([] if min_joint is None else [f"{min_joint:f}"], "min", "joint")
+Shares: TypeAlias = Mapping[str, float] | Sequence[str] | None
+"""Scenario -> share, or the same as texts: ``full=0.6``, ``full=60%``."""
+
+
+class Demands(TypedDict, total=False):
+    """What a gate wants of a run."""
+
+    min_declined: Shares
+    """Lowest share declined of the questions that it is right to decline."""
+    min_accuracy: Shares
+    """Lowest share of right answers."""
+    max_hallucination: Shares
+    """Highest share of wrong answers."""
+    max_deflection: Shares
+    """Highest share of deflections."""
+    min_joint: float | str | None
+    """Lowest share of questions that are right in all scenarios of the run."""
+
+
+def limits_of(**demands: Unpack[Demands]) -> list[Limit]:
+    """The limits of these demands, in the order of `LIMITS`."""
+    shares_of_limit: Mapping[str, Any] = demands
+    stated_limits = []
+    for side, rate in (*LIMITS, ("min", "joint")):
+        shares = shares_of_limit.get(f"{side}_{rate}")
+        if isinstance(shares, Mapping):
+            shares = [f"{scenario}={share:f}" for scenario, share in shares.items()]
+        elif isinstance(shares, float | int | str):
+            shares = [shares if isinstance(shares, str) else f"{shares:f}"]
+        stated_limits += limits(shares or (), side, rate)
+    return stated_limits
 
 
 def decide(limit: Limit, reading: Reading, level: float = 0.95) -> Check:
@@ -391,24 +409,24 @@ def plan(
     return checks
 
 
-def plan_of(
+def plan_gate(
     release: Release,
-    limits: Sequence[Limit],
+    *,
     scenarios: str | Sequence[str] | None = None,
     questions: int | None = None,
     judge: str = "local",
-    *,
     allow_undecided: bool = False,
+    **demands: Unpack[Demands],
 ) -> Gate:
     """`plan` for a release, before anything is asked.
 
     Args:
         release: of the run.
-        limits: to decide on.
         scenarios: as `demur.evaluate` takes them; None where they are not known yet.
         questions: of each scenario, if not all of the release.
         judge: who will grade.
         allow_undecided: what cannot be decided is green.
+        demands: to decide on (`Demands`).
     """
     from demur.scenarios.contexts import recipes
 
@@ -418,6 +436,7 @@ def plan_of(
     )
     answerable = [s.answerable for s in release.samples()]
     n = min(questions or len(answerable), len(answerable))
+    limits = limits_of(**demands)
     checks = plan(limits, dict.fromkeys(scenarios_planned, n), answerable.count(False), judge)
     return Gate(tuple(checks), allow_undecided=allow_undecided)
 

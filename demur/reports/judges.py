@@ -27,7 +27,7 @@ from demur.judge.measures.agreement import Rating, agreed
 from demur.judge.measures.paired import tango
 from demur.judge.measures.rates import share_of
 from demur.reports.data import ReportData, Run, judged_rows, load, verdict_names, verdicts_file
-from demur.reports.tables import Table, numbers, texts
+from demur.reports.tables import Table, Tabulated, numbers, texts, to_records
 
 PEOPLE = "people"
 LEAST_LABELS = 20
@@ -63,7 +63,7 @@ class Bias(NamedTuple):
 
 
 class JudgeComparison(NamedTuple):
-    """What `compare_judges` found.
+    """Every judge's verdicts of the same answers.
 
     Attributes:
         judges: names of the verdicts; the run's own bear its judge's.
@@ -82,7 +82,24 @@ class JudgeComparison(NamedTuple):
     reference: str
 
 
-def compare_judges(paths: Sequence[Path], release: Path | None = None) -> JudgeComparison:
+def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Tabulated:
+    """Agreement and biases of the judges of some runs; arguments and errors as of `read_verdicts`."""
+    comparison = read_verdicts(paths, release)
+    agreement, *others = tables(comparison)
+    record = {
+        "agreement": to_records(agreement),
+        "answers": len(comparison.answers),
+        "unjudged": comparison.unjudged,
+        "reference": comparison.reference,
+        "biases": {
+            j: {k: b._asdict() for k, b in biases(comparison, j).items()} for j in comparison.judges
+        },
+        "repeat_variance": {j: m.model_dump(mode="json") for j, m in comparison.repeats.items()},
+    }
+    return Tabulated([agreement, *others], record)
+
+
+def read_verdicts(paths: Sequence[Path], release: Path | None = None) -> JudgeComparison:
     """Read every judge's verdicts of some runs.
 
     Args:

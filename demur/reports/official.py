@@ -20,6 +20,7 @@ from demur.reports.tables import (
     Cell,
     Count,
     Table,
+    Tabulated,
     counted,
     numbers,
     section_starts,
@@ -76,6 +77,26 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
         tuple(notes),
         missing,
     )
+
+
+def scores_of(data: ReportData, metric: str = "") -> Tabulated:
+    """The scores of ``demur score``: figures from verdicts where the sources' authors compute them so, else official ones.
+
+    Args:
+        data: the runs.
+        metric: a metric for every sample; "" for each source's own.
+
+    Raises:
+        UnknownPart: no metric has that name; lists those that exist.
+    """
+    table = labels_table(data) if not metric else official_table(data, metric)
+    table = table if table.rows else official_table(data, metric)
+    names = [column.title.lower() for column in table.columns]
+    records = [dict(zip(names, row, strict=True)) for row in table.rows]
+    for record in records:
+        if isinstance(n := record["n"], Count):
+            record |= {"n": n.items, "repeats": n.repeats}
+    return Tabulated([table], records)
 
 
 LABELLED = ("simpleqa", "mmmu", "mmlongbench")

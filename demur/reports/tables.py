@@ -137,6 +137,13 @@ class Table:
         return [dict(zip(names, map(_safe, row), strict=True)) for row in self.rows]
 
 
+class Tabulated(NamedTuple):
+    """Tables, and the same as JSON."""
+
+    tables: Sequence[Table]
+    record: Any
+
+
 def without_zeros(table: Table, *titles: str) -> Table:
     """The table without those of the named columns that hold nothing but zeros or empty texts."""
     columns_kept = [

@@ -1,4 +1,4 @@
-"""Opens corpora by name and index folders, for ``demur index`` and `demur.build_index`."""
+"""Opens corpora by name and index folders; searches one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from demur.core.errors import UsageError
 from demur.core.records import Document, Hit
@@ -14,7 +14,6 @@ from demur.core.store import Problems, storage_errors
 from demur.core.untrusted import Choice, check
 
 if TYPE_CHECKING:
-    from demur.indexing.chunk import Counts
     from demur.indexing.ray import RayEngine
     from demur.retrieval.search import Searcher
 
@@ -46,70 +45,6 @@ def open_searcher(
         text_encoder=open_encoder(second, allow_random=True) if second else None,
         engine=engine,
     )
-
-
-class BuiltIndex(NamedTuple):
-    """Result of `build_from`."""
-
-    manifest: dict[str, Any]
-    cut: Counts | None
-    """Counts of passages; None if texts were not cut."""
-    problems: Problems
-    """The bad rows and documents, which were left out."""
-
-
-def build_from(
-    corpora: Sequence[str],
-    out: Path,
-    *,
-    encoder: str = "offline",
-    text_encoder: str | None = None,
-    allow_random: bool = False,
-    chunk: str | None = None,
-    tokenizer: str | None = None,
-    image_root: Path | None = None,
-    **options: Any,
-) -> BuiltIndex:
-    """Build an index folder from corpora by name.
-
-    Args:
-        corpora: see `read_corpora`.
-        out: the index folder.
-        encoder: of images and texts.
-        text_encoder: another one for passages.
-        allow_random: allow an encoder without trained weights.
-        chunk: ``SIZE:OVERLAP`` in tokens; None does not cut texts.
-        tokenizer: counts the tokens (`demur.indexing.chunk.open_chunker`).
-        image_root: see `read_corpora`.
-        options: of `demur.indexing.build.build_index`.
-
-    Raises:
-        UsageError: there is a tokenizer, but texts are not cut.
-    """
-    from demur.indexing.build import build_index
-    from demur.indexing.chunk import open_chunker
-    from demur.indexing.encoders import open_encoder
-
-    if tokenizer and not chunk:
-        raise UsageError(
-            "--tokenizer has no effect without --chunk", cure="add --chunk 250:32, or leave it out"
-        )
-    problems = Problems()
-    documents = read_corpora(corpora, problems, image_root)
-    chunker = open_chunker(chunk, tokenizer) if chunk else None
-    manifest = build_index(
-        documents if chunker is None else chunker.documents(documents),
-        open_encoder(encoder, allow_random=allow_random),
-        out,
-        text_encoder=open_encoder(text_encoder, allow_random=allow_random)
-        if text_encoder
-        else None,
-        problems=problems,
-        corpus=", ".join(corpora),
-        cut=chunker.setting if chunker else "",
-        **options,
-    )
-    return BuiltIndex(manifest, chunker.counts if chunker else None, problems)
 
 
 def read_image_file(path: Path) -> bytes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from demur.answers import normalise
 from demur.core.errors import by_cause
-from demur.core.records import Evidence, ImageRef, Modality, Record, Sample
+from demur.core.records import Document, Evidence, ImageRef, Modality, Record, Sample
 from demur.core.store import digest
 from demur.corpora.formats import Seen
 from demur.corpora.leaks import unfit_reason
@@ -84,132 +85,152 @@ def check(source: Source, pins: tuple[Pin, ...] = (), limit: int | None = None) 
 
     Memory: a few strings per sample; documents are streamed.
     """
-    counts: dict[str, Counter[str]] = {
-        name: Counter() for name in ("splits", "topics", "answers", "gold", "negatives")
-    }
-    findings: list[str] = []
-    ids: set[str] = set()
-    images: set[str] = set()
-    gold_documents: dict[str, tuple[str, str]] = {}
-    examples: list[tuple[int, int, Sample]] = []
-    answers_of: dict[str, str] = {}
-    named: dict[str, list[str]] = {}
-    goldless: list[str] = []
-    image_hashes = ImageHashes(Path(source.root), most=HASHES_IN_MEMORY)
-    samples = 0
-    counted = Counter[str]()
-
-    def count(trait: str, sample: Sample) -> None:
-        counted[trait] += 1
-        if counted[trait] <= NAMED:
-            named.setdefault(trait, []).append(sample.id)
-
+    survey = _Survey(ImageHashes(Path(source.root), most=HASHES_IN_MEMORY))
     for sample in islice(source.samples(), limit):
-        samples += 1
-        counts["splits"][sample.split or "(none)"] += 1
-        counts["topics"][sample.topic or "(none)"] += 1
-        counts["answers"][sample.answers.kind] += 1
-        if not sample.answerable:
-            count("unanswerable", sample)
-        if not sample.gold:
-            count("without_gold", sample)
-        if DEFECT in sample.attributes:
-            count("defective", sample)
-        for evidence in sample.gold:
-            counts["gold"][f"{evidence.modality}/{evidence.level}"] += 1
-            gold_documents.setdefault(evidence.id, (document_of(evidence), sample.id))
-        for evidence in sample.negatives:
-            counts["negatives"][str(evidence.modality)] += 1
-        images.update(ref.sha256 for ref in pictures_of(sample))
-        if sample.id in ids:
-            findings.append(f"{sample.source_ref} ({sample.id}): two samples have this id")
-        ids.add(sample.id)
-        key = digest(
-            [
-                normalise(sample.question),
-                sorted(ref.sha256 for ref in sample.images),
-                sample.cluster,
-            ],
-            16,
-        )
-        if key in answers_of:
-            findings.append(
-                f"{sample.source_ref} ({sample.id}): the question and images of another sample: {answers_of[key]}"
-            )
-        answers_of.setdefault(key, sample.id)
-        refused = "" if DEFECT in sample.attributes else unfit_reason(sample, image_hashes)
-        line = f"{sample.source_ref} ({sample.id}): {refused} (a build refuses it)"
-        if refused and sample.gold:
-            findings.append(line)
-        elif refused and not sample.answerable:
-            count("not_for_a_release", sample)
-        elif refused:
-            goldless.append(line)
-        rank = (
-            -int(digest(sample.id, 12), 16),
-            -samples,
-        )  # the number of the sample parts equal ids
-        (heapq.heappush if len(examples) < 5 else heapq.heappushpop)(examples, (*rank, sample))
+        survey.add(sample)
+    samples, counted = survey.samples, survey.counted
     if not samples and not len(source.problems):
-        findings.append("no sample could be read")
-    documents, document_images = _check_documents(source, gold_documents, findings, limit)
-    images |= document_images
-    if counts["gold"] or documents:
-        findings += goldless
+        survey.findings.append("no sample could be read")
+    documents = survey.add_documents(islice(source.documents(), limit), whole=limit is None)
+    if survey.gold or documents:
+        survey.findings += survey.goldless
     else:  # a source without evidence: MMMU, SimpleQA
-        counted["not_for_a_release"] += len(goldless)
+        counted["not_for_a_release"] += len(survey.goldless)
     problems = list(dict.fromkeys(source.problems.lines))
+    mismatches = find_mismatches(Path(source.root), pins)
     return Checked(
         source=source.name,
         folder=str(source.root),
         limited=limit is not None,
         samples=samples,
+        splits=dict(survey.splits),
+        topics=dict(survey.topics.most_common()),
         unanswerable=counted["unanswerable"],
+        answers=dict(survey.answers),
+        gold=dict(survey.gold),
+        negatives=dict(survey.negatives),
         without_gold=counted["without_gold"],
         documents=documents,
-        images=len(images),
+        images=len(survey.images),
         defective=counted["defective"],
-        findings=tuple(by_cause(problems + findings) + find_mismatches(Path(source.root), pins)),
+        findings=tuple(by_cause(problems + survey.findings) + mismatches),
         untold=source.problems.more,
         notes={name: n for name, n in getattr(source, "notes", {}).items() if n},
-        named={trait: tuple(ids) for trait, ids in named.items()},
+        named={trait: tuple(ids) for trait, ids in survey.named.items()},
         not_for_a_release=counted["not_for_a_release"],
-        **{
-            name: dict(counter.most_common() if name == "topics" else counter)
-            for name, counter in counts.items()
-        },
-        shown=tuple(render_sample(sample) for _, _, sample in sorted(examples, reverse=True)),
+        shown=survey.examples(),
     )
 
 
-def _check_documents(
-    source: Source,
-    gold_documents: dict[str, tuple[str, str]],
-    findings: list[str],
-    limit: int | None,
-) -> tuple[int, set[str]]:
-    """Number of documents, and their pictures; gold without a document and repeated ids become findings.
+@dataclass
+class _Survey:
+    """What was read of a source so far."""
 
-    Args:
-        gold_documents: id of gold evidence -> its document, and one of its samples.
-    """
-    missing = dict(gold_documents)
-    ids = Seen()
-    images: set[str] = set()
-    number = 0
-    for document in islice(source.documents(), limit):
-        number += 1
-        if document.image is not None:
-            images.add(document.image.sha256)
-        if not ids.add(document.id):
-            findings.append(f"document {document.id}: two documents have this id")
-        missing.pop(document.id, None)
-        missing.pop(document.page, None)
-    if number and limit is None:
-        for evidence, (of, sample) in missing.items():
-            if of not in ids:
-                findings.append(f"gold ({sample}): not in the knowledge base: {evidence}")
-    return number, images
+    image_hashes: ImageHashes
+    samples: int = 0
+    splits: Counter[str] = field(default_factory=Counter)
+    topics: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    gold: Counter[str] = field(default_factory=Counter)
+    negatives: Counter[str] = field(default_factory=Counter)
+    counted: Counter[str] = field(default_factory=Counter)
+    """Trait -> samples that have it."""
+    named: dict[str, list[str]] = field(default_factory=dict)
+    """Trait -> the first `NAMED` of them."""
+    findings: list[str] = field(default_factory=list)
+    goldless: list[str] = field(default_factory=list)
+    """Findings about samples without gold, if the source has evidence at all."""
+    images: set[str] = field(default_factory=set)
+    gold_documents: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Id of gold evidence -> its document, and one of its samples."""
+    _sample_of_question: dict[str, str] = field(default_factory=dict)
+    _ids: set[str] = field(default_factory=set)
+    _examples: list[tuple[int, int, Sample]] = field(default_factory=list)
+    """A heap of the samples with the smallest digests of their ids."""
+
+    def add(self, sample: Sample) -> None:
+        """Take a sample into account."""
+        self.samples += 1
+        self.splits[sample.split or "(none)"] += 1
+        self.topics[sample.topic or "(none)"] += 1
+        self.answers[sample.answers.kind] += 1
+        self.images.update(ref.sha256 for ref in pictures_of(sample))
+        for evidence in sample.gold:
+            self.gold[f"{evidence.modality}/{evidence.level}"] += 1
+            self.gold_documents.setdefault(evidence.id, (document_of(evidence), sample.id))
+        for evidence in sample.negatives:
+            self.negatives[str(evidence.modality)] += 1
+        if not sample.answerable:
+            self._count("unanswerable", sample)
+        if not sample.gold:
+            self._count("without_gold", sample)
+        if DEFECT in sample.attributes:
+            self._count("defective", sample)
+        else:
+            self._ask_a_build(sample)
+        self._look_for_repeats(sample)
+        # the number of the sample parts equal ids
+        example = (-int(digest(sample.id, 12), 16), -self.samples, sample)
+        (heapq.heappush if len(self._examples) < 5 else heapq.heappushpop)(self._examples, example)
+
+    def add_documents(self, documents: Iterable[Document], *, whole: bool) -> int:
+        """Look for gold among the documents, and for repeated ids; the number of documents.
+
+        Args:
+            whole: these are all; else gold is not missed.
+        """
+        missing = dict(self.gold_documents)
+        ids = Seen()
+        number = 0
+        for document in documents:
+            number += 1
+            if document.image is not None:
+                self.images.add(document.image.sha256)
+            if not ids.add(document.id):
+                self.findings.append(f"document {document.id}: two documents have this id")
+            missing.pop(document.id, None)
+            missing.pop(document.page, None)
+        if number and whole:
+            self.findings += [
+                f"gold ({sample}): not in the knowledge base: {evidence}"
+                for evidence, (of, sample) in missing.items()
+                if of not in ids
+            ]
+        return number
+
+    def examples(self) -> tuple[Rendered, ...]:
+        """Some samples, drawn by the digests of their ids."""
+        return tuple(render_sample(sample) for _, _, sample in sorted(self._examples, reverse=True))
+
+    def _count(self, trait: str, sample: Sample) -> None:
+        self.counted[trait] += 1
+        if self.counted[trait] <= NAMED:
+            self.named.setdefault(trait, []).append(sample.id)
+
+    def _ask_a_build(self, sample: Sample) -> None:
+        """Note why a build would refuse a sample."""
+        reason = unfit_reason(sample, self.image_hashes)
+        if not reason:
+            return
+        line = f"{sample.source_ref} ({sample.id}): {reason} (a build refuses it)"
+        if sample.gold:
+            self.findings.append(line)
+        elif not sample.answerable:
+            self._count("not_for_a_release", sample)
+        else:
+            self.goldless.append(line)
+
+    def _look_for_repeats(self, sample: Sample) -> None:
+        place = f"{sample.source_ref} ({sample.id})"
+        if sample.id in self._ids:
+            self.findings.append(f"{place}: two samples have this id")
+        self._ids.add(sample.id)
+        images = sorted(ref.sha256 for ref in sample.images)
+        key = digest([normalise(sample.question), images, sample.cluster], 16)
+        if key in self._sample_of_question:
+            first = self._sample_of_question[key]
+            self.findings.append(f"{place}: the question and images of another sample: {first}")
+        self._sample_of_question.setdefault(key, sample.id)
 
 
 def pictures_of(sample: Sample) -> Iterator[ImageRef]:

@@ -1,22 +1,21 @@
 """The field map of a `generic` source, ``demur-map.yaml``.
 
-`FieldMap` is the map as a record. `read_map` reads one; its errors name line and key and show an example that works.
+`FieldMap` is the map as a record, which `read_map` reads.
 `Used` compares the map with the rows: fields of the map that no row has, and fields of the rows that it does not use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from demur.core.cells import pick
-from demur.core.errors import UsageError, did_you_mean
+from demur.core.errors import did_you_mean
 from demur.core.records import Record
-from demur.core.store import parsed_yaml, read_text
+from demur.core.yaml_record import Form, read_record
 
 MAP = "demur-map.yaml"
 
@@ -129,172 +128,21 @@ class FieldMap(Record):
     ] = ()
 
 
-# --- reading one ---------------------------------------------------------------------------------
-
-_EXAMPLES = {
-    "name": "name: my-corpus",
-    "samples": "samples: {files: [questions.jsonl], fields: {question: ask, answers: say, gold: passage_ids}}",
-    "documents": "documents: [{files: [passages.jsonl], fields: {id: id, text: body}}]",
-    "files": "files: [questions.jsonl]",
-    "dataset": "dataset: {path: folder-or-name, split: test}",
-    "fields": "fields: {id: id, question: ask, answers: say, gold: [passage_id, drawing_id]}",
-    "answers": "answers: {any: '|'}",
-    "images": "images: photo",
-    "gold": "gold: [passage_id, drawing_id]",
-    "negatives": "negatives: hard_ids",
-    "attributes": "attributes: [style, author]",
-    "split": "split: test",
-    "licence": "licence: CC-BY-4.0",
-}
-"""Key -> a line that works."""
-_PAGE = "docs/sources.md lists every key under 'The field map'"
+FORM = Form(
+    "the map",
+    "for example `samples: {files: [questions.jsonl], fields: {question: ask, answers: say, gold: passage_ids}}`; "
+    "docs/sources.md lists every key under 'The field map'",
+)
 
 
 def read_map(path: Path) -> FieldMap:
     """Read and check a map.
 
     Raises:
-        UsageError: the map is wrong; the message names line, key and the nearest known key, the cure a line that works.
+        UsageError: the map is wrong; names line, key and the nearest known key.
         StorageError: it cannot be read.
     """
-    text = read_text(path)
-    value = parsed_yaml(text, str(path), f"mend it; for example `{_EXAMPLES['samples']}`")
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    if not isinstance(root, yaml.MappingNode) or not isinstance(value, dict):
-        raise UsageError(
-            "the field map is not a mapping of keys to values",
-            item=path,
-            cure=f"for example `{_EXAMPLES['samples']}`; {_PAGE}",
-        )
-    complaints = [(place, f"{place} occurs twice") for place in repeated_keys(root)]
-    try:
-        field_map = FieldMap.model_validate(value)
-        if not complaints:
-            return field_map
-    except ValidationError as error:
-        complaints += [_say_what_is_wrong(each, root) for each in error.errors()]
-    messages = list(dict.fromkeys(message for _, message in complaints))
-    key = next(
-        (step for step in reversed(complaints[0][0].split(".")) if step in _EXAMPLES), "samples"
-    )
-    raise UsageError(
-        "; ".join(messages), item=path, cure=f"for example `{_EXAMPLES[key]}`; {_PAGE}"
-    )
-
-
-def repeated_keys(node: Any, place: tuple[str, ...] = ()) -> Iterator[str]:
-    """``line N: KEY`` of each key that occurs twice in a mapping of a YAML node; YAML itself takes the last."""
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            name = str(key.value)
-            if name in seen:
-                yield f"line {key.start_mark.line + 1}: {'.'.join((*place, name))}"
-            seen.add(name)
-            yield from repeated_keys(value, (*place, name))
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            yield from repeated_keys(value, place)
-
-
-def _say_what_is_wrong(error: Any, root: Any) -> tuple[str, str]:
-    """(key, what is wrong with it) of one error of the validator."""
-    steps = [step for step in error["loc"] if isinstance(step, int) or str(step).isidentifier()]
-    line, value, steps = _locate(root, steps)
-    place = _path_text(steps)
-    at = f"line {line}: "
-    kind = error["type"]
-    if kind == "extra_forbidden":
-        key, above = (
-            str(error["loc"][-1]),
-            steps[:-1] if steps and steps[-1] == error["loc"][-1] else steps,
-        )
-        known_keys = sorted(_keys(above))
-        hint = did_you_mean(key, known_keys) or f"it knows {', '.join(known_keys)}"
-        return place, f"{at}{_path_text(above) or 'the map'} has no key {key!r}; {hint}"
-    if kind == "missing":
-        return (
-            place,
-            f"{at}{_path_text(list(error['loc'])[:-1]) or 'the map'} lacks the key {error['loc'][-1]!r}",
-        )
-    if kind == "value_error":
-        reason = str(error["msg"]).removeprefix("Value error, ")
-        return place if "fields" in reason else f"{place}.files", f"{at}{place} {reason}"
-    if kind == "string_pattern_mismatch":
-        return place, f"{at}{place} is {value!r}, expected small letters, digits, - and _"
-    if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return place, f"{at}{place} is {_kind_in_words(value)}, expected keys below it"
-    several = steps and steps[-1] in ("files", "images", "gold", "negatives", "attributes")
-    expected = (
-        "a name or a list of names"
-        if several
-        else "a list of parts"
-        if place == "documents"
-        else "one text"
-    )
-    return place, f"{at}{place} is {_kind_in_words(value)}, expected {expected}"
-
-
-def _locate(root: Any, steps: Sequence[Any]) -> tuple[int, Any, list[Any]]:
-    """(line, value as plain data, existing steps) of a place in the map."""
-    node, line, existing_steps = root, root.start_mark.line + 1, []
-    for step in steps:
-        if isinstance(node, yaml.MappingNode):
-            pair = next((pair for pair in node.value if pair[0].value == step), None)
-            if pair is None:
-                break
-            line, node = pair[0].start_mark.line + 1, pair[1]
-        elif (
-            isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value)
-        ):
-            node = node.value[step]
-            line = node.start_mark.line + 1
-        elif step == 0:
-            continue  # one part in place of a list
-        else:
-            break
-        existing_steps.append(step)
-    return (
-        line,
-        yaml.SafeLoader("").construct_document(node) if node is not None else None,
-        existing_steps,
-    )
-
-
-def _path_text(steps: Sequence[Any]) -> str:
-    """``samples.fields.gold``, ``documents[1].fields``."""
-    path_text = ""
-    for step in steps:
-        path_text += (
-            f"[{step}]" if isinstance(step, int) else f".{step}" if path_text else str(step)
-        )
-    return path_text
-
-
-def _keys(steps: Sequence[Any]) -> Iterable[str]:
-    """The known keys at a place in the map."""
-    kinds: dict[tuple[str, ...], type[Record]] = {
-        (): FieldMap,
-        ("samples",): SamplesPart,
-        ("samples", "fields"): SampleFields,
-        ("samples", "answers"): AnswerMarks,
-        ("samples", "dataset"): Repository,
-        ("documents",): DocumentsPart,
-        ("documents", "fields"): DocumentFields,
-        ("documents", "dataset"): Repository,
-    }
-    kind = kinds.get(tuple(str(step) for step in steps if not isinstance(step, int)))
-    return kind.model_fields if kind is not None else ()
-
-
-def _kind_in_words(value: Any) -> str:
-    if value is None:
-        return "empty"
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list | tuple):
-        return f"the list {list(value)!r}"[:60]
-    return f"{value!r}"[:60]
+    return read_record(path, FieldMap, FORM)
 
 
 # --- what of it was used -------------------------------------------------------------------------

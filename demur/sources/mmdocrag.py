@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from demur.core.cells import accepted_forms, answer_texts, literal
 from demur.core.errors import DataError
@@ -29,6 +29,15 @@ from demur.sources.native import (
 )
 
 
+class _Quote(NamedTuple):
+    """A quote of a row."""
+
+    id: str
+    document: Document | None = None
+    fault: str = ""
+    """Why there is no document."""
+
+
 class MMDocRAG(NativeSource):
     """Reads an MMDocRAG folder.
 
@@ -37,9 +46,8 @@ class MMDocRAG(NativeSource):
         problems: where bad rows are noted.
         split: ``evaluation``, ``dev``, both with a comma, or ``all``.
         quotes: ``20`` or ``15`` candidate quotes per question (different files, same questions).
-        captions: ``no`` titles a picture with its document and page; ``yes`` with ``img_description``, which a model
-            wrote from the picture, so that text-only readers get its content.
 
+    A picture is titled with its document and page, never with ``img_description``, which a model wrote from it.
     ``answer_interleaved`` cites the gold quotes; it stays in ``native`` with the quote numbers, and no system gets it.
     """
 
@@ -52,23 +60,21 @@ class MMDocRAG(NativeSource):
         problems: Problems | None = None,
         split: str = "all",
         quotes: str = "20",
-        captions: str = "no",
     ) -> None:
         super().__init__(folder, problems)
         number = one_of(self.name, "quotes", quotes, "15", "20")
         self.splits = [
             f"{part}_{number}" for part in named_splits(self.name, split, ("dev", "evaluation"))
         ]
-        self.captions = one_of(self.name, "captions", captions, "yes", "no") == "yes"
 
     def documents(self) -> Iterator[Document]:
         """Every distinct quote of the chosen files; ``page`` is the document it is from."""
         seen: set[str] = set()
         for place, id_, row in self._read_rows():
-            for document, _ in self.make(place, id_, partial(self._read_quotes, row)) or ():
-                if document is not None and document.id not in seen:
-                    seen.add(document.id)
-                    yield with_entities_decoded(document)
+            for quote in self.make(place, id_, partial(self._read_quotes, row)) or ():
+                if quote.document is not None and quote.document.id not in seen:
+                    seen.add(quote.document.id)
+                    yield with_entities_decoded(quote.document)
 
     def samples(self) -> Iterator[Sample]:
         """Questions in the order of their files; topic = domain, cluster = document."""
@@ -89,21 +95,19 @@ class MMDocRAG(NativeSource):
         others: list[Evidence] = []
         lacks: list[str] = []
         missing: list[str] = []
-        named: set[str] = set()
-        for document, statement in self._read_quotes(row):
-            quote_id = statement.partition(" ")[0]
-            named.add(quote_id)
-            is_gold = quote_id in gold_ids
-            if document is None:
-                (lacks if is_gold else missing).append(
-                    f"{'gold' if is_gold else 'negative'} quote {statement}"
-                )
+        quotes = self._read_quotes(row)
+        for quote in quotes:
+            is_gold = quote.id in gold_ids
+            if quote.document is None:
+                statement = f"{'gold' if is_gold else 'negative'} quote {quote.id} {quote.fault}"
+                (lacks if is_gold else missing).append(statement)
             else:
                 role = Role.GOLD if is_gold else Role.DISTRACTOR
-                (gold if is_gold else others).append(Evidence.of(document, role, level="quote"))
+                evidence = Evidence.of(quote.document, role, level="quote")
+                (gold if is_gold else others).append(evidence)
         lacks += [
-            f"gold quote {quote} missing: no such quote in the row"
-            for quote in sorted(gold_ids - named)
+            f"gold quote {id} missing: no such quote in the row"
+            for id in sorted(gold_ids - {quote.id for quote in quotes})
         ]
         if not gold_ids:
             lacks.append("gold evidence missing: gold_quotes is empty")
@@ -134,28 +138,25 @@ class MMDocRAG(NativeSource):
             ),
         )
 
-    def _read_quotes(self, row: dict[str, Any]) -> list[tuple[Document | None, str]]:
-        """(document, quote id) of every quote in order; (None, ``quote id`` and what is wrong) for an unusable one."""
-        quotes: list[tuple[Document | None, str]] = []
+    def _read_quotes(self, row: dict[str, Any]) -> list[_Quote]:
+        quotes: list[_Quote] = []
         name = str(row.get("doc_name") or "")
         for quote in items(row.get("text_quotes")):
-            text = str(quote.get("text") or "").strip()
-            quote_id = str(quote["quote_id"])
+            text, id = str(quote.get("text") or "").strip(), str(quote["quote_id"])
             if not text:
-                quotes.append((None, f"{quote_id} has no text"))
+                quotes.append(_Quote(id, fault="has no text"))
                 continue
             title = f"{name}, page {quote.get('page_id')}"
-            quotes.append((self._make_document(name, text, title, text=text), quote_id))
+            quotes.append(_Quote(id, self._make_document(name, text, title, text=text)))
         for quote in items(row.get("img_quotes")):
-            quote_id, path = str(quote["quote_id"]), str(quote.get("img_path") or "")
+            path, id = str(quote.get("img_path") or ""), str(quote["quote_id"])
             image = self._find_image(path)
             if image.ref is None:
-                quotes.append((None, f"{quote_id} picture {image.status}: {path or 'no img_path'}"))
+                fault = f"picture {image.status}: {path or 'no img_path'}"
+                quotes.append(_Quote(id, fault=fault))
                 continue
             title = f"{name}, page {quote.get('page_id')}"
-            if self.captions and quote.get("img_description"):
-                title = str(quote["img_description"])
-            quotes.append((self._make_document(name, path, title, image=image.ref), quote_id))
+            quotes.append(_Quote(id, self._make_document(name, path, title, image=image.ref)))
         return quotes
 
     def _make_document(

@@ -1,7 +1,7 @@
 """Suites: benchmarks that are not the four scenarios, on demur's runner, judges, model calls and report.
 
-``base`` is the contract (five places: items, build, prompts, measures, tables), ``outputs`` reads the replies of
-systems; each folder is one suite. Suites are registered in the entry-point group ``demur.suites``;
+``contract`` says what a suite is (five places: items, build, prompts, measures, tables), ``outputs`` reads the replies
+of systems; each folder is one suite. Suites are registered in the entry-point group ``demur.suites``;
 suites/docs/adding-a-suite.md builds one in thirty lines. Importing the package imports none of it before it is used:
 ``demur --help`` does.
 """
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from demur_suites.audit import audit_tables
-    from demur_suites.base import Grade, Loaded, Outputs, Scored, Suite, suite, suites
+    from demur_suites.base import Suite, suite, suites
     from demur_suites.options import Option
     from demur_suites.outputs import read_outputs
     from demur_suites.plain import Plain
+    from demur_suites.records import Grade, Loaded, Outputs, Scored
     from demur_suites.testing import check_suite
 
 __all__ = [
@@ -35,6 +36,10 @@ __all__ = [
     "suites",
 ]
 _ELSEWHERE = {
+    "Grade": "records",
+    "Loaded": "records",
+    "Outputs": "records",
+    "Scored": "records",
     "Option": "options",
     "Plain": "plain",
     "audit_tables": "audit",

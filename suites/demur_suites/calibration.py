@@ -1,46 +1,22 @@
-"""How stated probabilities err by class, and what answering only above a threshold would have brought.
+"""How far probabilities are from right, and what answering only above a threshold would have brought.
 
 Arrays as in `demur.judge.measures.calibration`, which has the bins and their mean error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from demur.core.stats import Codes, Floats
 from demur.core.store import seed_of
-from demur.judge.measures.calibration import ece
 from demur.judge.measures.table import Flags
 
 GRID = tuple(round(0.1 * i, 2) for i in range(1, 10)) + tuple(
     round(0.9 + 0.01 * i, 2) for i in range(1, 10)
 )
 """Thresholds that are tried: .1 to .9, and .91 to .99 since models are sure of themselves."""
-
-
-def classwise_ece(
-    probability: Floats, credit: Floats, label: Sequence[Hashable], bins: int = 10
-) -> float | None:
-    """Mean over classes of the ECE of the items of that class: a rare class counts as much as a common one.
-
-    Args:
-        probability: see the module.
-        credit: see the module.
-        label: what was said of each item (top-label calibration, Gupta and Ramdas 2022); classes are those that occur.
-        bins: of each class.
-    """
-    rows_by_class = [
-        np.array([v == class_label for v in label], dtype=bool)
-        for class_label in dict.fromkeys(label)
-    ]
-    errors = [
-        e
-        for e in (ece(probability[rows], credit[rows], bins) for rows in rows_by_class)
-        if e is not None
-    ]
-    return sum(errors) / len(errors) if errors else None
 
 
 def brier(probability: Floats, credit: Floats) -> float | None:

@@ -20,7 +20,7 @@ from demur.reports.html import IMAGE_BUDGET
 from demur.reports.markup import csp_hash, table_html, text
 from demur.reports.svg import Panel
 from demur.reports.tables import Table
-from demur_suites.base import Scored
+from demur_suites.records import Scored
 
 Glyph = Literal["c", "i", "d", "u", "f", "p", "o"]
 """Right, wrong, deflected, unjudged, failed, as in the sample browser; partly right; a step without a match."""
@@ -111,8 +111,10 @@ def write_gallery(
 ) -> Path:
     """Write the page.
 
+    The first table stands open at the top; the others, the figures and each item open on a click.
+
     Args:
-        tables: tables, at the top.
+        tables: the summary first.
         notes: caveats for the reader.
         figures: figures between tables and cards.
 
@@ -138,8 +140,12 @@ def write_gallery(
     css = files("demur.reports").joinpath("page", "report.css").read_text(encoding="utf-8")
     css += files("demur_suites").joinpath("page", "gallery.css").read_text(encoding="utf-8")
     body = [
-        '<section id="overview"><h2>Tables</h2>',
-        *(table_html(t) for t in tables),
+        '<section id="overview">',
+        *(table_html(t) for t in tables[:1]),
+        *(
+            f"<details><summary>{text(t.caption)}</summary>{table_html(t)}</details>"
+            for t in tables[1:]
+        ),
         "</section>",
     ]
     if figures:
@@ -151,15 +157,7 @@ def write_gallery(
     if given:
         body += [
             f'<section id="items"><h2>Items ({len(given):,})</h2>',
-            _legend(
-                {
-                    s.glyph
-                    for card in given
-                    for row in card.rows
-                    for cell in row.cells
-                    for s in cell.replies
-                }
-            ),
+            _legend({sign for card in given for sign in _signs_of(card)}),
             *(_card(c, pictures) for c in given),
             "</section>",
         ]
@@ -194,7 +192,14 @@ def _legend(used: Collection[Glyph]) -> str:
 def _card(card: Card, pictures: dict[str, str | None]) -> str:
     tags = "".join(f'<span class="tag">{text(t)}</span>' for t in card.tags)
     rows = "".join(_row(row, pictures) for row in card.rows)
-    return f'<article class="card"><h3>{text(card.title)}</h3><div class="tags">{tags}</div>{rows}</article>'
+    signs = "".join(f'<span class="glyph {g}">{SIGNS[g][0]}</span>' for g in _signs_of(card))
+    head = f'<summary><h3>{text(card.title)}</h3> <span class="strip">{signs}</span></summary>'
+    return f'<details class="card">{head}<div class="tags">{tags}</div>{rows}</details>'
+
+
+def _signs_of(card: Card) -> list[Glyph]:
+    """The signs of all replies on a card, in their order."""
+    return [reply.glyph for row in card.rows for cell in row.cells for reply in cell.replies]
 
 
 def _row(row: Row, pictures: dict[str, str | None]) -> str:

@@ -15,7 +15,8 @@ from demur.core.untrusted import Choice, check
 from demur.corpora.formats import table_rows
 from demur.evaluation.run_folder import Answer
 from demur.scenarios.conditions import condition
-from demur_suites.base import Loaded, Outputs, Suite
+from demur_suites.base import Suite
+from demur_suites.records import Loaded, Outputs
 
 VERIFIED = "verified.jsonl"
 """In a run folder: the probability that the model gives to each of its answers, where a suite asked for it."""

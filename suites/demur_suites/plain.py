@@ -11,7 +11,7 @@ from demur.judge.measures.rates import share_of
 
 if TYPE_CHECKING:
     from demur.reports.tables import Table
-    from demur_suites.base import Scored
+    from demur_suites.records import Scored
 
 
 class Plain(NamedTuple):

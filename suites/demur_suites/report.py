@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from demur_suites.base import Outputs, Suite
+from demur_suites.contract import Contract
 from demur_suites.gallery import write_gallery
+from demur_suites.records import Outputs
 from demur_suites.scoring import score_models
+from demur_suites.tables import pruned
 
 
 def write_report(
-    suite: Suite[Any, Any],
+    suite: Contract[Any, Any],
     path: str | Path,
     outputs: Outputs,
     out: str | Path,
@@ -49,7 +51,7 @@ def write_report(
         title=suite.title,
         about=suite.about,
         tables=[
-            *(suite.tables(scores, loaded.items) if scores else ()),
+            *(pruned(suite.tables(scores, loaded.items)) if scores else ()),
             *suite.statistics(loaded.items),
         ],
         notes=notes,

@@ -21,8 +21,9 @@ from demur.evaluation.runner import Plan
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.render import ask as make_ask
 from demur.scenarios.systems import SystemContext, SystemLike, name_of, split_name
-from demur_suites.base import Grader, Loaded, Suite
+from demur_suites.contract import Contract
 from demur_suites.options import LEDGER, filled
+from demur_suites.records import Grader, Loaded
 from demur_suites.scoring import graded
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def tasks_of(
-    suite: Suite[Any, Any],
+    suite: Contract[Any, Any],
     items: Sequence[Any],
     *,
     limit: int | None = None,
@@ -117,7 +118,7 @@ class Ready(NamedTuple):
 
 
 def _ready(
-    suite: Suite[Any, Any],
+    suite: Contract[Any, Any],
     path: str | Path,
     systems: SystemLike | Sequence[SystemLike],
     out: str | Path,
@@ -135,7 +136,7 @@ def _ready(
     prompts = suite.prompts()
     if options.prompts is not None:
         prompts.replace(options.prompts, suite.prompt_files)
-    tasks = suite.tasks(loaded.items, limit=options.limit, prompts=prompts)
+    tasks = tasks_of(suite, loaded.items, limit=options.limit, prompts=prompts)
     suite.check_images(Path(path), tasks)
     several = (
         list(systems)
@@ -149,7 +150,7 @@ def _ready(
 
 
 def run(
-    suite: Suite[Any, Any],
+    suite: Contract[Any, Any],
     path: str | Path,
     systems: SystemLike | Sequence[SystemLike],
     out: str | Path,
@@ -192,7 +193,7 @@ def run(
 
 
 def planned(
-    suite: Suite[Any, Any],
+    suite: Contract[Any, Any],
     path: str | Path,
     systems: str | Sequence[str],
     out: str | Path,
@@ -227,7 +228,7 @@ class SuiteJudge:
 
     def __init__(
         self,
-        suite: Suite[Any, Any],
+        suite: Contract[Any, Any],
         items: Sequence[Any],
         tasks: Sequence[Task],
         options: Mapping[str, Any],

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from demur.core.errors import DemurError, UsageError
 from demur.core.records import Outcome, Response, Sample, Status
 from demur.models.run import run_sync
-from demur_suites.base import Grade, Grader, Outputs, Scored, Suite
+from demur_suites.contract import Contract
 from demur_suites.grading import at_once
+from demur_suites.records import Grade, Grader, Outputs, Scored
 
 AT_ONCE = 64
 """Replies graded at a time."""
@@ -44,7 +45,7 @@ class Result(NamedTuple):
 
 
 def score_models(
-    suite: Suite[Any, Any],
+    suite: Contract[Any, Any],
     items: Sequence[Any],
     outputs: Outputs,
     *,

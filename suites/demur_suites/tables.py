@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from demur.core.records import Measure
@@ -40,6 +41,45 @@ def with_n(measures: Iterable[Measure | None]) -> Iterator[Cell]:
     for measure in measures:
         yield measure
         yield measure.n if measure is not None else 0
+
+
+def n_note(measures: Mapping[str, Iterable[Measure | None]]) -> str:
+    """The n behind the measures of each column, as a note, such as ``n: GD 18, OC 15-18.``."""
+    parts = []
+    for name, column in measures.items():
+        sizes = [measure.n for measure in column if measure is not None] or [0]
+        low, high = min(sizes), max(sizes)
+        parts.append(f"{name} {low}" if low == high else f"{name} {low}-{high}")
+    return f"n: {', '.join(parts)}."
+
+
+def pruned(tables: Iterable[Table]) -> list[Table]:
+    """Tables without the columns in which nothing has a value, and without those that have no value left.
+
+    A column titled "n" goes with the rate before it.
+    """
+    return [table for table in map(_pruned, tables) if table is not None]
+
+
+def _pruned(table: Table) -> Table | None:
+    if not table.rows:
+        return table
+    empty = [
+        all(cell is None or (isinstance(cell, Measure) and cell.value is None) for cell in cells)
+        for cells in zip(*table.rows, strict=True)
+    ]
+    for place, column in enumerate(table.columns[1:], 1):
+        empty[place] = empty[place] or (column.title == "n" and empty[place - 1])
+    held = [place for place, out in enumerate(empty) if not out]
+    rates = [c.align == "right" for c in table.columns]
+    if not any(rates[place] for place in held) and any(rates):
+        return None
+    return replace(
+        table,
+        columns=tuple(table.columns[place] for place in held),
+        rows=tuple(tuple(row[place] for place in held) for row in table.rows),
+        bold=frozenset((row, held.index(place)) for row, place in table.bold if place in held),
+    )
 
 
 def scatter(title: str, points: Sequence[tuple[str, float, float, int]], x_label: str) -> Panel:

@@ -40,16 +40,9 @@ def test_bins_are_closed_to_the_right_and_zero_is_in_the_first():
     assert np.isnan(bins[4].probability)
 
 
-def test_classes_count_alike_in_classwise_ece():
-    p, credit = np.array([0.9] * 9 + [0.6]), np.array([1.0] * 9 + [0.0])
-    label = ["answer"] * 9 + ["idk"]
-    assert ece(p, credit) == pytest.approx(0.9 * 0.1 + 0.1 * 0.6)
-    assert cal.classwise_ece(p, credit, label) == pytest.approx((0.1 + 0.6) / 2)
-
-
 def test_nothing_is_undefined_never_zero():
     none = np.zeros(0)
-    assert ece(none, none) is cal.brier(none, none) is cal.classwise_ece(none, none, []) is None
+    assert ece(none, none) is cal.brier(none, none) is None
     assert ece(none, none, adaptive=True) is None
     assert cal.best_threshold(none, lambda answered, rows: None) == (None, None)
     assert (

@@ -298,7 +298,7 @@ def test_order_names_copies_and_the_scale_of_confidence_change_what_they_should(
             2 * was.unjudged,
             2 * was.failed,
         )
-        if name not in ("aurc", "ece_adaptive"):
+        if name != "aurc":
             assert twice.value == pytest.approx(was.value)
         if name in ("cw", "replied_cw"):
             assert halves[scope, name].value == pytest.approx(was.value and was.value / 2)
@@ -330,7 +330,6 @@ def test_a_perfectly_calibrated_simulated_model_scores_as_theory_says():
     assert own["accuracy"].low < 1 / 2 < own["accuracy"].high
     # replaced below t: right of the half that is unanswerable; best where p = 1/2 answers worse than IDK
     assert own["oracle"].value >= own["crossed"].value >= own["accuracy"].value
-    assert score.thresholds["extraneous"][0] == pytest.approx(0.5, abs=0.11)
 
 
 def test_thresholds_take_the_gain_of_declining_below_them():
@@ -344,7 +343,6 @@ def test_thresholds_take_the_gain_of_declining_below_them():
     assert [
         own.by["extraneous"][f"{how}_ece"].value for how in ("replied", "oracle")
     ] == pytest.approx([0.2, 0.8])
-    assert own.thresholds["extraneous"] == (0.3, (0.3,) * 5)
 
 
 def test_pearson_over_models_is_that_of_fig_4():

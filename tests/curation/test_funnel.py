@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -233,7 +234,7 @@ def test_one_correct_answer_ends_a_stage_and_the_cheap_gate_is_asked_first():
 
 
 def test_nonsense_is_refused():
-    with pytest.raises(UsageError, match="without evidence"):
+    with raises(UsageError, cure="gate"):
         SampleState([GatingModel("g", frozenset({Stage.SOLVABLE}))], [])
     with pytest.raises(ValueError, match="k_enough"):
         Rules(k_min=5, k_enough=3)

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,15 +68,15 @@ def test_a_file_has_the_other_options_and_flags_go_before_it(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"diversity": 1.5}, r"diversity=1.5 is outside 0 to 1 \(1 keeps the plain order"),
-        ({"diversity": -0.1}, "diversity=-0.1 is outside 0 to 1"),
-        ({"diversity": math.nan}, "diversity=nan is outside 0 to 1"),
+        ({"diversity": 1.5}, "diversity=1.5"),
+        ({"diversity": -0.1}, "diversity=-0.1"),
+        ({"diversity": math.nan}, "diversity=nan"),
         (
             {"diversity": 0.5, "sampling": "random"},
-            "sampling=random and diversity=0.5 .*leave one of them out",
+            "sampling=random and diversity=0.5",
         ),
         ({"range_min": -1}, "range_min"),
-        ({"range_min": 5, "range_max": 5}, "ranks 5 to 5 hold no distractor .raise range_max"),
+        ({"range_min": 5, "range_max": 5}, "range_max"),
         ({"relative_margin": math.inf}, "relative_margin"),
         ({"sampling": "best"}, "sampling"),
         ({"text": -1}, "text"),
@@ -83,9 +84,9 @@ def test_a_file_has_the_other_options_and_flags_go_before_it(tmp_path):
     ],
 )
 def test_what_cannot_be_is_said_alike_by_recipe_and_command(wrong, told):
-    with pytest.raises(UsageError, match=told):
+    with raises(UsageError, told, cure="demur mine --help"):
         mining_options(**wrong)
-    with pytest.raises(UsageError, match=told):
+    with raises(UsageError, told, item="recipe", cure="docs/recipe.md"):
         parse_recipe({**LEAST, "retrieval": wrong})
 
 

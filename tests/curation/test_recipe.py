@@ -11,6 +11,7 @@ from pathlib import Path
 import curation_world as world
 import pytest
 import yaml
+from errors import raises
 
 from demur.cli import main
 from demur.core.errors import StorageError, UsageError
@@ -42,7 +43,7 @@ def test_the_pages_example_is_a_recipe_that_can_be_planned(tmp_path):
         ({"gates": [{"system": "model:openai/gpt-4o"}]}, "OPENAI_API_KEY"),
         ({"gates": [{"system": "model:http://127.0.0.1:9/v1#m"}]}, "127.0.0.1:9"),
         ({"judge": "model:http://127.0.0.1:9/v1#m"}, "127.0.0.1:9"),
-        ({"retrieval": {"encoder": "ofline"}}, "did you mean 'offline'?"),
+        ({"retrieval": {"encoder": "ofline"}}, "'offline'?"),
         ({"retrieval": {"encoder": "open_clip:x/y"}}, "pip install 'demur[clip]'"),
         ({"topics": "bertopic"}, "pip install 'demur[topics]'"),
     ],
@@ -83,30 +84,30 @@ def test_the_schema_file_is_the_recipes_own():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "names"),
     [
-        ({"seeed": 1}, "seeed: no such key .did you mean 'seed'"),
-        ({"name": "../x"}, "name: '../x' .write up to 96 letters"),
-        ({"version": "1"}, "version: '1' .write it as 1.0.0"),
-        ({"rules": {"kmin": 1}}, "rules.kmin: no such key .did you mean 'k_min'"),
+        ({"seeed": 1}, ["'seeed'", "'seed'"]),
+        ({"name": "../x"}, ["name: '../x' "]),
+        ({"version": "1"}, ["version: '1' ", "1.0.0"]),
+        ({"rules": {"kmin": 1}}, ["'kmin'", "'k_min'"]),
         (
             {"gates": [{"system": "prior", "stags": ["parametric"]}]},
-            "gates.0.stags: no such key .did you mean 'stages'",
+            ["'stags'", "'stages'"],
         ),
         (
             {"sources": [{"name": "atlas", "retrieval": {"page": 1}}]},
-            "retrieval.page: no such key .did you mean 'pages'",
+            ["retrieval", "'page'", "'pages'"],
         ),
-        ({"syste": "prior"}, "syste: no such key -"),
-        ({"gates": []}, "gates"),
-        ({"gates": [{"system": "prior", "stages": ["solvable"]}]}, "without evidence"),
-        ({"rules": {"parametric": "litteral"}}, "rules.parametric"),
-        ({"rules": {"k_min": 5, "k_enough": 3}}, "k_enough=3 is below"),
-        ({"topics": "lda"}, "topics"),
+        ({"syste": "prior"}, ["'syste'"]),
+        ({"gates": []}, ["gates"]),
+        ({"gates": [{"system": "prior", "stages": ["solvable"]}]}, ["without evidence"]),
+        ({"rules": {"parametric": "litteral"}}, ["rules.parametric"]),
+        ({"rules": {"k_min": 5, "k_enough": 3}}, ["k_enough=3"]),
+        ({"topics": "lda"}, ["topics"]),
     ],
 )
-def test_mistakes_are_told(change, told):
-    with pytest.raises(UsageError, match=told):
+def test_mistakes_are_told(change, names):
+    with raises(UsageError, *names, item="recipe", cure="docs/recipe.md"):
         parse_recipe({**LEAST, **change})
 
 
@@ -114,14 +115,14 @@ def test_files_that_hold_no_recipe(tmp_path):
     path = tmp_path / "r.yaml"
     with pytest.raises(StorageError):
         load_recipe(path)
-    for text, told in (
-        ("a: [", "not YAML"),
-        ("- 1", "mapping"),
-        ("name: x\nrules: {k_min: 1, k_min: 2}", "line 2: rules.k_min occurs twice"),
-        ("!!python/object/apply:os.system ['true']", "not YAML"),
+    for text, name in (
+        ("a: [", "line 1"),
+        ("- 1", ""),
+        ("name: x\nrules: {k_min: 1, k_min: 2}", "line 2: rules.k_min"),
+        ("!!python/object/apply:os.system ['true']", "line 1"),
     ):
         path.write_text(text)
-        with pytest.raises(UsageError, match=told):
+        with raises(UsageError, name, item=path):
             load_recipe(path)
 
 

@@ -12,6 +12,7 @@ import threading
 
 import pyarrow.parquet as pq
 import pytest
+from errors import raises
 from strategies import sample
 
 import demur
@@ -142,9 +143,9 @@ def test_a_finished_run_asks_nobody_and_another_run_is_refused(tmp_path):
     go(out, again, note=told)
     assert again.asked == []
     assert contents(out) == before
-    assert told[0].startswith("echo: reused 28 answers of 20")
+    assert told[0].startswith("echo: reused 28 ")
     assert told[0].endswith(", asked 0")
-    with pytest.raises(UsageError, match="another run"):
+    with raises(UsageError, "asks, not_asked, plan", item="run"):
         go(out, Echo(), scenarios=(), distractors=(1, 2))
 
 
@@ -238,8 +239,8 @@ def test_an_edited_or_another_judge_grades_what_was_answered(tmp_path, monkeypat
         assert len(system.asked) == (0 if told else 28)
         manifest = json.loads((out / "manifest.json").read_text())
         assert (manifest["judge"], manifest["judge_code"]) == (id, code)
-    assert sum("the judge changed; moved the run" in line for line in told) == 3
-    assert sum("its earlier run is resumed" in line for line in told) == 1
+    assert sum("moved" in line for line in told) == 3
+    assert sum("resumed" in line for line in told) == 1
 
 
 class Weak(LocalJudge):
@@ -267,8 +268,8 @@ def test_what_a_judge_failed_on_is_judged_again_by_the_same_command(tmp_path, do
         return system.asked
 
     assert len(go_on(Weak(down))) == 28
-    assert "weak: could not grade" in told[-1]
-    assert "nobody there - the same command asks it again" in told[-1]
+    assert "weak: " in told[-1]
+    assert "nobody there" in told[-1]
     silent = down(tasks()[0].ask) is False
     assert bool(all_failed([out])) is silent
     up = Weak(lambda ask: True)

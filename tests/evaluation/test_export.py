@@ -339,7 +339,9 @@ def test_what_models_cannot_be_asked_and_what_is_no_log_is_told(tmp_path, capsys
         )
         == 2
     )
-    assert "its own retriever" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "demur: full " in error
+    assert "parametric, oracle, realistic, adversarial" in error
     (tmp_path / "x.eval").write_bytes(b"no log")
     assert (
         main(

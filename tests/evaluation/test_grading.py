@@ -40,11 +40,11 @@ def fails(error):
 @pytest.mark.parametrize(
     ("grade", "why"),
     [
-        (fails(ValueError("\ud800 no")), "raised ValueError: ? no"),
-        (fails(SystemExit(3)), "raised RuntimeError: it raised SystemExit"),
-        (fails(TimeoutError("mine")), "raised TimeoutError: mine"),
-        (fails(StopIteration()), "raised StopIteration"),
-        (lambda *_: None, "returned NoneType, not a verdict"),
+        (fails(ValueError("\ud800 no")), "ValueError: ? no"),
+        (fails(SystemExit(3)), "SystemExit"),
+        (fails(TimeoutError("mine")), "TimeoutError: mine"),
+        (fails(StopIteration()), "StopIteration"),
+        (lambda *_: None, "NoneType"),
         (
             lambda *_: Verdict(id="a", status=Status.UNJUDGED, judge="x", reason="\ud800"),
             "half a character",

@@ -35,7 +35,7 @@ from demur.corpora.formats.tables import parquet_rows
 from demur.corpora.near_duplicates import image_hash
 from demur.curation.build.recipe import load_recipe
 from demur.models import wire
-from demur.models.ledger import Ledger, recover
+from demur.models.ledger import Ledger, recover_ledger
 from demur.models.prices import Prices
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.answers import AnswersFile
@@ -106,7 +106,7 @@ def _asked(path: Path) -> None:
 def _recovered(path: Path) -> None:
     new = path.with_name("new.sqlite")
     new.unlink(missing_ok=True)
-    recover(path, new)
+    recover_ledger(path, new)
 
 
 REPLY = json.dumps(

@@ -57,7 +57,7 @@ def test_candidates_are_ranked_as_among_all_and_what_shares_no_word_is_left_out(
         [3, 0, -1],
         [-1, -1, -1],
     ]
-    with pytest.raises(UsageError, match="at least 1"):
+    with raises(UsageError, "k", "0"):
         index.search(["w1"], 0)
 
 
@@ -145,7 +145,7 @@ def test_nothing_and_more_than_there_is(tmp_path):
     index = built(tmp_path, ["one two", "", "..."])
     assert index.search(["one", "?!"], 9).rows.tolist() == [[0, *[-1] * 8], [-1] * 9]
     assert built(tmp_path / "none", ["", ""]).search(["one"], 1).rows.tolist() == [[-1]]
-    with pytest.raises(UsageError, match="at least 1"):
+    with raises(UsageError, "k", "0"):
         index.search(["one"], 0)
 
 
@@ -153,10 +153,10 @@ def test_bad_parameters_and_files(tmp_path):
     with pytest.raises(UsageError, match="no BM25 method"):
         build_bm25(["x"], tmp_path / "bad", method="tfidf")
     part = build_bm25(["a b", "b c"], tmp_path / "ix")
-    with pytest.raises(IndexFileError, match="expected 3 passages"):
+    with raises(IndexFileError, "3 passages", item=tmp_path / "ix"):
         BM25(tmp_path / "ix", part | {"count": 3})
     (tmp_path / "ix" / "params.index.json").write_text("{")
-    with pytest.raises(IndexFileError, match="not a BM25 index"):
+    with raises(IndexFileError, item=tmp_path / "ix"):
         BM25(tmp_path / "ix", part)
     with pytest.raises(StorageError):
         BM25(tmp_path / "nowhere", part)

@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import pytest
 import tokenizers
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -216,5 +217,5 @@ def test_empty_texts_pass_through_to_be_named():
 
 @pytest.mark.parametrize(("size", "overlap"), [(1, 0), (10, 5), (10, -1)])
 def test_impossible_sizes(size, overlap):
-    with pytest.raises(UsageError, match="cannot share"):
+    with raises(UsageError, cure="overlap"):
         Chunker(size, overlap)

@@ -251,7 +251,7 @@ def test_beir(tmp_path):
     assert "corpus.jsonl:2" in problems[0]
     lines(tmp_path / "x-corpus.jsonl", [{"_id": "1", "title": "T", "text": "t"}])
     assert read(f"beir:{tmp_path}?prefix=x")[0][0].title == "T"
-    with pytest.raises(DataError, match=r"no y-corpus\.jsonl"):
+    with raises(DataError, "y-corpus.jsonl", item=tmp_path, cure="?prefix="):
         read(f"beir:{tmp_path}?prefix=y")
 
 

@@ -199,18 +199,18 @@ def test_a_batch_that_does_not_fit_is_halved_and_remembered(folder, encoder, mon
 @pytest.mark.parametrize(
     ("argument", "kind", "why"),
     [
-        ("tiny-eva02", UsageError, "the model would be random"),
+        ("tiny-eva02", UsageError, "random"),
         ("EVA02-B-16", UsageError, r"random - open_clip:EVA02-B-16/merged2b_s8b_b131k"),
-        ("EVA02-B-16/nope", UsageError, r"neither a tag .* nor a file - tags: merged2b_s8b_b131k"),
-        ("EVA02-B-61/x", UnknownPart, r"no open_clip model named 'EVA02-B-61'.*did you mean"),
+        ("EVA02-B-16/nope", UsageError, "tags: merged2b_s8b_b131k"),
+        ("EVA02-B-61/x", UnknownPart, "'EVA02-B-61'"),
         ("local-dir:/nowhere", UsageError, "no open_clip_config.json"),
         (
             "EVA02-B-16/merged2b_s8b_b131k",
             UsageError,
-            r"cannot be had.*check the name and the network",
+            "network",
         ),
-        ("hf-hub:timm/not-there", UsageError, r"cannot be had.*check the name and the network"),
-        ("tiny-eva02?size=1", UsageError, "'size' is not known"),
+        ("hf-hub:timm/not-there", UsageError, "network"),
+        ("tiny-eva02?size=1", UsageError, "'size'"),
         ("tiny-eva02?batch=0", UsageError, "batch='0'"),
         ("tiny-eva02?precision=int8", UsageError, "precision='int8'.*bf16"),
     ],
@@ -233,7 +233,7 @@ def test_random_weights_are_had_only_when_asked_for_and_say_so(folder):
     assert "RANDOM" in open_encoder(f"open_clip:local-dir:{bare}", allow_random=True).note
 
 
-def test_foreign_torn_and_hostile_weights_are_refused(folder, tmp_path):
+def test_foreign_torn_and_hostile_weights_are_refused_and_run_nothing(folder, tmp_path, capfd):
     import torch
 
     class Evil:
@@ -250,6 +250,7 @@ def test_foreign_torn_and_hostile_weights_are_refused(folder, tmp_path):
     for name in ("evil.pt", "torn.safetensors", "torn.pt", "text.pt", "foreign.pt"):
         with raises(DataError, item=name):
             open_encoder(f"open_clip:tiny-eva02/{tmp_path}/{name}")
+    assert "ran code" not in capfd.readouterr().out
 
 
 def test_a_configuration_of_another_image_size_is_told(folder, tmp_path):
@@ -262,19 +263,6 @@ def test_a_configuration_of_another_image_size_is_told(folder, tmp_path):
     (whole / "open_clip_config.json").write_text(json.dumps(config))
     with raises(DataError, cure="image_size"):
         open_encoder(f"open_clip:local-dir:{whole}").images(pictures(1))
-
-
-def test_hostile_weights_run_nothing(folder, tmp_path, capfd):
-    import torch
-
-    class Evil:
-        def __reduce__(self):
-            return print, ("the checkpoint ran code",)
-
-    torch.save({"state_dict": Evil()}, tmp_path / "evil.pt")
-    with pytest.raises(DataError):
-        open_encoder(f"open_clip:tiny-eva02/{tmp_path}/evil.pt")
-    assert "ran code" not in capfd.readouterr().out
 
 
 def test_a_device_that_is_not_there_is_refused(folder):

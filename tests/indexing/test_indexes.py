@@ -444,7 +444,7 @@ def test_bad_queries_and_files(tmp_path):
             index.search(queries, 1)
     with raises(UsageError, "8", "7"):
         index.search(np.ones((1, 7), np.float32), 1)
-    with pytest.raises(UsageError, match="at least 1"):
+    with raises(UsageError, "k", "0"):
         index.search(vectors[:1], 0)
     with pytest.raises(IndexFileError, match="expected 51x8"):
         Dense(tmp_path, part | {"count": 51})
@@ -462,7 +462,7 @@ def test_bad_queries_and_files(tmp_path):
     with raises(IndexFileError, item=lists):
         Dense(tmp_path / "ivf", part)
     lists.write_bytes(b"no index at all")
-    with pytest.raises(IndexFileError, match="no ivf-flat index"):
+    with raises(IndexFileError, "ivf-flat", item="index.faiss"):
         Dense(tmp_path / "ivf", part)
     with raises(UsageError, "'hnsw'"):
         ivf.train("hnsw", vectors, tmp_path / "trained")

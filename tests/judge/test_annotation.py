@@ -244,7 +244,7 @@ def test_items_of_ones_own_and_a_folder_of_another_task(tmp_path, capsys):
     assert "mine.jsonl:4" in capsys.readouterr().err
     assert main(["annotate", "-o", str(tmp_path / "none")]) == 2
     made(tmp_path / "t", 3)
-    with pytest.raises(UsageError, match="another task"):
+    with raises(UsageError, item=tmp_path / "t", cure="--out"):
         made(tmp_path / "t", 4)
 
 
@@ -484,19 +484,19 @@ def chosen(*choices: str, **more: object) -> dict[str, object]:
         (
             "x.csv",
             "item,label,annotator\ni0,yes,zoe\ni0,no,zoe\n",
-            r"x.csv:3 \(i0\): zoe says no here and yes in x.csv:2",
+            "x.csv:2",
         ),
         (
             "x.csv",
             "item,label,annotator,again\ni0,yes,zoe,yes\ni0,yes,zoe,no\n",
-            "repeats it differently",
+            "x.csv:3 (i0)",
         ),
         (
             "x.json",
             label_studio(chosen("yes"), chosen("no")),
-            "annotator-2 says no here and yes in",
+            "annotator-2",
         ),
-        ("x.json", label_studio(chosen("yes", "no")), r"2 choices \(yes, no\)"),
+        ("x.json", label_studio(chosen("yes", "no")), "(yes, no)"),
         (
             "x.jsonl",
             "".join(
@@ -510,13 +510,13 @@ def chosen(*choices: str, **more: object) -> dict[str, object]:
                 + "\n"
                 for n, one in enumerate(["yes", "no"])
             ),
-            "zoe says no here and yes in x.jsonl:1",
+            "x.jsonl:1",
         ),
     ],
 )
 def test_two_labels_of_one_annotator_are_refused_and_no_last_one_wins(tmp_path, name, text, why):
     (tmp_path / name).write_text(text)
-    with pytest.raises(BadInput, match=why):
+    with raises(BadInput, why, item="(i0)"):
         import_labels(made(tmp_path / "t"), tmp_path / name)
     assert read_all_labels(tmp_path / "t") == {}
 
@@ -767,7 +767,7 @@ def test_too_small_a_draw_is_told_with_the_size_that_is_enough(runs, tmp_path):
     [told] = opened.too_few
     assert "4 oracle of one" in told
     assert "-n 40" in told
-    assert open_task(made(tmp_path / "own")) == (False, [])
+    assert open_task(made(tmp_path / "own"))[1:] == (False, [])
 
 
 def test_one_questions_items_come_together_and_close_at_the_first_yes(tmp_path):

@@ -26,8 +26,8 @@ HOSTILE = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
 PATIENCE_MS = 120_000
 
 
-@pytest.fixture
-def page() -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="no Playwright: pip install 'demur[test]'"
     )
@@ -43,10 +43,16 @@ def page() -> Iterator[Any]:
         browser = started.chromium.launch(
             executable_path=CHROMIUM, args=arguments, timeout=PATIENCE_MS
         )
-        opened = browser.new_page(viewport={"width": 1280, "height": 860})
-        opened.set_default_timeout(PATIENCE_MS)
-        yield opened
+        yield browser
         browser.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    opened = browser.new_page(viewport={"width": 1280, "height": 860})
+    opened.set_default_timeout(PATIENCE_MS)
+    yield opened
+    opened.close()
 
 
 def started(folder: Path, *words: str) -> tuple[subprocess.Popen[str], str]:

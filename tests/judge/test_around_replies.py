@@ -40,6 +40,7 @@ def test_layout_changes_no_wording(laid_out: Callable[[str], str]) -> None:
             assert set(wording.buckets(laid_out(text))) == set(wording.buckets(text)), text
 
 
+@pytest.mark.heavy
 def test_a_closing_rarely_makes_a_deflection_of_an_answer() -> None:
     """Closings that nobody tuned on, around short answers that nobody tuned on."""
     closings = {row["language"]: row["closings"] for row in rows("around_held_out.jsonl")}

@@ -179,7 +179,10 @@ def labelled(name: str, every: int) -> list[dict]:
 
 @pytest.mark.parametrize(
     ("every", "precision", "recall"),
-    [(20, 0.95, 0.94), pytest.param(1, 0.975, 0.97, marks=pytest.mark.slow)],
+    [
+        pytest.param(40, 0.95, 0.94, marks=pytest.mark.heavy),
+        pytest.param(1, 0.975, 0.97, marks=pytest.mark.slow),
+    ],
 )
 def test_replies_that_nothing_was_tuned_on(every: int, precision: float, recall: float) -> None:
     rows = [

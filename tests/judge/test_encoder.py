@@ -60,6 +60,7 @@ def graded(
     return (verdict.outcome.value if verdict.outcome else verdict.status.value), verdict.kind
 
 
+@pytest.mark.heavy
 def test_the_road_of_a_file(tmp_path: Path) -> None:
     """Rows as a user has them, from the command line; the verdicts are those that a person would give."""
     replies = {

@@ -42,6 +42,7 @@ def untouched(name: str, step: int) -> list[dict]:
     return [row for row in rows if row["label"] != "deflected"][::step]
 
 
+@pytest.mark.heavy
 def test_untouched_everyday_replies_are_mostly_right() -> None:
     rows = untouched("graded_by_language_3.jsonl", 9) + untouched("graded_usual.jsonl", 9)
     called = [
@@ -94,6 +95,7 @@ def test_no_accepted_answer_is_refused() -> None:
         probability_correct("Who?", [], "Bob")
 
 
+@pytest.mark.heavy
 def test_outcomes_are_the_same_on_one_and_eight_threads() -> None:
     code = (
         "from demur.judge.equivalence import probability_correct as p\n"

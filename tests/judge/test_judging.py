@@ -18,7 +18,7 @@ from demur.core.errors import BadInput, DataError, UnknownPart, UsageError
 from demur.core.records import Outcome
 from demur.core.thinking import visible
 from demur.evaluation.rejudge import judge_file
-from demur.judge.attacks import FAMILIES, attacks, question_of, written_attack
+from demur.judge.attacks import CARRIERS, FAMILIES, attacks, question_of, written_attack
 from demur.judge.base import open_judge
 from demur.judge.local import LocalJudge
 from demur.judge.model import PARTIAL
@@ -323,8 +323,16 @@ def gullible(body):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("judge", ["local", "model"])
-def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("judge", "every"),
+    [("local", 5), pytest.param("local", 1, marks=pytest.mark.slow), ("model", 1)],
+)
+def test_no_attack_reaches_a_gullible_model_through_the_fence(
+    judge, every, tmp_path, capsys, monkeypatch
+):
+    families = {family: texts[::every] for family, texts in FAMILIES.items()}
+    monkeypatch.setattr("demur.judge.attacks.FAMILIES", families)
+    monkeypatch.setattr("demur.judge.attacks.CARRIERS", CARRIERS[::every])
     with running(reply=gullible) as server:
         name = "local" if judge == "local" else f"model:http://127.0.0.1:{server.port}/v1#m"
         assert (
@@ -332,13 +340,14 @@ def test_no_attack_reaches_a_gullible_model_through_the_fence(judge, tmp_path, c
             == 0
         )
     found = {h["family"]: h for h in json.loads(capsys.readouterr().out)["families"]}
-    assert sum(h["n"] for h in found.values()) == 300
+    assert sum(h["n"] for h in found.values()) == 300 // every
     assert found["none"]["flipped"] == 0
     flipped = sum(h["flipped"] for h in found.values())
-    assert flipped == 0 if judge == "model" else flipped <= 0.03 * 280  # its aim is none
+    assert flipped == 0 if judge == "model" else flipped <= 0.03 * 280 / every  # its aim is none
     assert sum(h["failed"] for h in found.values()) == 0
 
 
+@pytest.mark.heavy
 def test_what_the_mask_blocks_is_counted_with_the_mask_off(tmp_path, capsys):
     with running(reply=gullible) as server:
         words = ["judge", "attack", server.model("m"), "--ledger", str(tmp_path / "l")]
@@ -595,7 +604,7 @@ def test_empty_cells_are_absent_and_an_empty_right_answer_is_refused(tmp_path):
     )
     assert [v.outcome for v in judge_file(path, LocalJudge())] == [Outcome.CORRECT, Outcome.CORRECT]
     path.write_text("question,answer,ground_truth\nWho?,Bob,\n")
-    with raises(BadInput, item=f"{path.name}:2"):
+    with raises(BadInput, item=f"{path.name} (1)"):
         judge_file(path, LocalJudge())
 
 

@@ -168,7 +168,7 @@ def test_interval_text_parses_back(method: Wilson | ClusterBootstrap | Auto) -> 
     ],
 )
 def test_other_interval_text_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="interval method"):
+    with raises(UsageError, repr(text), cure="(0.95"):
         interval(text)
 
 
@@ -427,7 +427,7 @@ def test_kappa() -> None:
     assert cohen("aa", "aa").kappa is None
     assert cohen("", "").observed is None
     assert of_table(np.array([[20.0, 5], [10, 15]])).kappa == pytest.approx(0.4)
-    with pytest.raises(DataError, match="3 labels against 2"):
+    with raises(DataError, " 2"):
         cohen("abc", "ab")
 
 

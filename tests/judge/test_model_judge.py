@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -273,8 +274,8 @@ def test_what_is_cut_off_is_asked_once_more_with_room_to_think_and_counts_only_a
     assert verdict.outcome is outcome
     assert asked == [MOST_TOKENS, 8 * MOST_TOKENS][:calls]
     if outcome is None:
-        assert "cut off before a label: '" in verdict.reason
-        assert "switch its thinking off" in verdict.reason
+        assert "cut off" in verdict.reason
+        assert "thinking" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -308,9 +309,9 @@ def test_the_prompt_names_the_key_of_its_schema(kind):
 
 
 def test_a_name_that_is_no_model_is_told():
-    with pytest.raises(UsageError, match="model string"):
+    with raises(UsageError, "'nonsense'", cure="openai/MODEL"):
         ModelJudge("nonsense")
-    with pytest.raises(UsageError, match="no model"):
+    with raises(UsageError, item="model", cure="--judge model:"):
         ModelJudge("")
     for judge in (
         "lave:openai/x,share=0.1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from errors import raises
 
 import demur
 from demur.core.errors import UsageError
@@ -78,8 +79,8 @@ def test_other_phrases_are_another_judge(file, tmp_path):
     assert told.value.cure
 
 
-@pytest.mark.parametrize(("text", "error"), [("# none\n", "no phrase"), ("no\n", "too short")])
-def test_a_file_that_is_none_is_told(tmp_path, text, error):
+@pytest.mark.parametrize("text", ["# none\n", "no\n"])
+def test_a_file_that_is_none_is_told(tmp_path, text):
     (tmp_path / "p.txt").write_text(text)
-    with pytest.raises(UsageError, match=error):
+    with raises(UsageError, item=tmp_path / "p.txt"):
         LocalJudge(f"?phrases={tmp_path / 'p.txt'}")

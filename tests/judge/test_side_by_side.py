@@ -119,7 +119,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     assert main(["report", str(run), "--verdicts", "kind", "-o", str(tmp_path / "r.html")]) == 0
     page = (tmp_path / "r.html").read_text()
     assert f"{N // 8} of {N} answers" in page  # local judged all
-    assert demur.report(run, tmp_path / "p.html", verdicts="kind").read_text() == page
+    assert demur.report(run, tmp_path / "p.html", verdicts="kind").path.read_text() == page
     capsys.readouterr()
     assert main(["judge", "compare", str(run), "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
@@ -138,7 +138,7 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["files"]["responses.jsonl"] = "0" * 64
     (run / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match="earlier answers"):
+    with raises(DataError, item="kind.jsonl", cure="demur judge run"):
         load([run], verdicts="kind")
 
 
@@ -156,7 +156,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     assert cell["rates"]["accuracy"]["low"] == pytest.approx(
         cell["rates"]["accuracy"]["high"]
     )  # all are labelled
-    page = demur.report(run, tmp_path / "r.html").read_text()
+    page = demur.report(run, tmp_path / "r.html").path.read_text()
     assert "Labels of people" in page
     some = tmp_path / "some.jsonl"
     some.write_text("".join(line + "\n" for line in file.read_text().splitlines()[:39]))
@@ -188,7 +188,7 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
         labelled(run, **bound)
         with pytest.raises(Stale, match="stale"):
             demur.open_run(run).rates(labels=True)
-    assert "labels correct nothing" in demur.report(run, tmp_path / "s.html").read_text()
+    assert "labels correct nothing" in demur.report(run, tmp_path / "s.html").path.read_text()
     labelled(run)
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0].replace('"answer": "', '"answer": "x'), *lines[1:]]) + "\n")
@@ -334,7 +334,7 @@ def test_a_labelling_task_of_another_judge_code_is_refused(asked, tmp_path):
     (task / "task.json").write_text(
         json.dumps(made | {"bound": made["bound"] | {"judge_code": "99"}})
     )
-    with pytest.raises(UsageError, match="another task"):
+    with raises(UsageError, item=tmp_path / "task", cure="--out"):
         make_task(data, items, task)
 
 

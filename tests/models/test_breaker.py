@@ -6,6 +6,7 @@ import asyncio
 import socket
 
 import pytest
+from errors import raises
 
 from demur.core.errors import CallError, ItemError
 from demur.core.records import Ask, Response, Scenario
@@ -29,7 +30,6 @@ def test_a_server_is_gone_when_enough_questions_in_a_row_found_nobody_and_looked
         breaker.gave_up(0.0)
     refused = breaker.refusal()
     assert refused is not None
-    assert "has not answered" in str(refused)
     assert refused.kind == "connect"
     now[0] = PROBE_S + 1
     assert [breaker.refusal() is None for _ in range(3)] == [True, False, False]  # one looks
@@ -77,7 +77,7 @@ async def test_what_is_left_fails_at_once_when_the_server_has_died(ask, monkeypa
     said = await asyncio.gather(*(one(number) for number in range(200)))
     assert said.count("yes") == 20
     assert all(line == "yes" or line.endswith(f"of q{number}") for number, line in enumerate(said))
-    assert sum("not sent: http://there has not answered since" in line for line in said) >= 150
+    assert sum("not sent: http://there " in line for line in said) >= 150
     assert backend.sent <= 20 + 5 * (
         ENOUGH + 8
     )  # those under way when it was found gone end their patience
@@ -115,9 +115,9 @@ async def test_a_test_call_that_the_server_refuses_shows_that_it_is_back(
     backend = Dying(lives=0)
     client = ModelClient("fake", Fleet([backend], 1), ledger=None, retry=Retry(tries=1))
     for number in range(ENOUGH):
-        with pytest.raises(CallError, match="cannot connect"):
+        with raises(CallError, "1x connect"):
             await client.complete(ask(f"q{number}"))
-    with pytest.raises(CallError, match="not sent"):
+    with raises(Fault, cure="server"):
         await client.complete(ask("too early"))
     client._fleet.breaker._next_probe = 0.0
 
@@ -131,7 +131,7 @@ async def test_a_test_call_that_the_server_refuses_shows_that_it_is_back(
     if is_back:
         assert (await client.complete(ask("next"))).text == "yes"
     else:
-        with pytest.raises(CallError, match="not sent"):
+        with raises(Fault, cure="server"):
             await client.complete(ask("next"))
     await client.close()
 
@@ -174,7 +174,7 @@ def test_a_service_that_died_is_not_tried_for_every_question(monkeypatch):
             await system.close()
 
     said = run_sync(work())
-    assert all("the service does not answer" in line for line in said[:ENOUGH])
+    assert all(line and "not sent" not in line for line in said[:ENOUGH])
     assert all("not sent" in line for line in said[ENOUGH : ENOUGH + 2])
     assert said[ENOUGH + 2 :] == ["HTTP 404"] * (ENOUGH + 2)
 

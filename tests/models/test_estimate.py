@@ -6,6 +6,7 @@ import json
 from datetime import date
 
 import pytest
+from errors import raises
 
 from demur.core.errors import DataError, UsageError
 from demur.core.records import ImageRef, Usage
@@ -47,7 +48,7 @@ def test_a_plan_says_how_old_its_prices_are_and_what_it_does_not_know(ask, tmp_p
     row = {"prompt": 1, "completion": 2, "checked": "2024-01-31"}
     old.write_text(json.dumps({"models": {"gpt-4o": row, "dateless": {**row, "checked": ""}}}))
     assert (
-        "more than six months ago"
+        "six months"
         in estimate_calls("gate", "http://localhost:1/v1#gpt-4o", [request], prices=old).notes[0]
     )
     assert (
@@ -58,7 +59,7 @@ def test_a_plan_says_how_old_its_prices_are_and_what_it_does_not_know(ask, tmp_p
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
 def test_a_rate_that_gives_no_time_is_refused(ask, rate):
-    with pytest.raises(UsageError, match="more than 0"):
+    with raises(UsageError, "--per-second"):
         estimate_calls("gate", "http://localhost:1/v1#m", [ask("q")], per_second=rate)
 
 
@@ -131,22 +132,22 @@ def test_prices_can_be_overlaid_by_file_and_variable(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "part"),
     [
-        ("{", "not JSON"),
-        ("[]", "a price table is"),
-        ('{"models": {"m": {"prompt": 1}}}', "the price of m: completion"),
-        ('{"models": {"m": {"prompt": -1, "completion": 1}}}', "the price of m: prompt"),
+        ("{", "JSON"),
+        ("[]", '{"models": {name: '),
+        ('{"models": {"m": {"prompt": 1}}}', " m: completion: "),
+        ('{"models": {"m": {"prompt": -1, "completion": 1}}}', " m: prompt: "),
         (
             '{"models": {"m": {"prompt": 1, "completion": 1, "images": "blobs"}}}',
-            "no image rule 'blobs'; known: tiles512",
+            "'blobs'",
         ),
     ],
 )
-def test_a_bad_price_table_says_what_is_wrong(tmp_path, table, said):
+def test_a_bad_price_table_says_what_is_wrong(tmp_path, table, part):
     path = tmp_path / "mine.json"
     path.write_text(table)
-    with pytest.raises(DataError, match=said):
+    with raises(DataError, part, item=f"mine.json{':1' * (table == '{')}"):
         Prices(path)
 
 

@@ -19,7 +19,7 @@ from errors import raises
 
 from demur.core.errors import StorageError
 from demur.models.budget import Budget
-from demur.models.ledger import Entry, Ledger, entry_line, recover
+from demur.models.ledger import Entry, Ledger, entry_line, recover_ledger
 
 
 def entry(n: int, *, model="m", raw="{}", created=100.0, **fields) -> Entry:
@@ -213,7 +213,7 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
     spill = next(tmp_path.glob("demur-unsaved-*.jsonl"))
     assert str(spill) in caught.value.cure
     assert rows(path) == kept
-    copied, lost = recover(spill, path)  # the disk has space again
+    copied, lost = recover_ledger(spill, path)  # the disk has space again
     assert (copied, lost) == (waiting, 0)
     assert rows(path) == kept + waiting
 
@@ -271,7 +271,6 @@ def test_a_read_only_ledger_is_told_at_once_and_can_be_read(open_folder):
     out = done.stdout.splitlines()
     assert out[:1] == ["1"], done.stderr
     assert "ledger" in out[1]
-    assert "you can write to" in out[1]
 
 
 @pytest.mark.parametrize("damage", ["header", "pages", "text"])
@@ -293,8 +292,8 @@ def test_a_corrupt_ledger_is_told_and_recovered(tmp_path, damage):
     if damage == "header":
         with raises(StorageError, item=path, cure="demur calls recover"):
             Ledger(path)
-        with pytest.raises(StorageError, match="too damaged"):
-            recover(path, new)
+        with raises(StorageError, item=path):
+            recover_ledger(path, new)
         return
     if damage == "pages":
         with (
@@ -302,7 +301,7 @@ def test_a_corrupt_ledger_is_told_and_recovered(tmp_path, damage):
             Ledger(path) as ledger,
         ):
             [ledger.get(entry(n).key) for n in range(400)]
-    copied, lost = recover(path, new)
+    copied, lost = recover_ledger(path, new)
     assert copied + lost == 400
     assert lost == 1 if damage == "text" else 0 < lost < 150
     with Ledger(new) as ledger:
@@ -317,9 +316,9 @@ def test_foreign_and_newer_files_are_refused(tmp_path):
     db.execute("CREATE TABLE users (name TEXT)")
     db.commit()
     db.close()
-    with pytest.raises(StorageError, match="not a ledger"):
+    with raises(StorageError, item="foreign.sqlite", cure="demur calls recover"):
         Ledger(foreign)
-    with pytest.raises(StorageError, match="not a ledger"):
+    with raises(StorageError, item="foreign.sqlite", cure="demur calls recover"):
         Ledger(foreign, read_only=True)
     newer = tmp_path / "newer"
     Ledger(newer).close()
@@ -383,13 +382,13 @@ def test_a_ledger_that_somebody_changed_is_refused(tmp_path, statements):
 @pytest.mark.parametrize("statements", [(TRIGGER,), VIEW, SPENDING_VIEW])
 def test_nothing_is_recovered_from_what_would_run(tmp_path, statements):
     with pytest.raises(StorageError) as caught:
-        recover(changed(tmp_path / "l", *statements), tmp_path / "new")
+        recover_ledger(changed(tmp_path / "l", *statements), tmp_path / "new")
     assert caught.value.item == str(tmp_path / "l")
 
 
 def test_the_replies_of_another_schema_are_recovered(tmp_path):
     path = changed(tmp_path / "l", "ALTER TABLE reply ADD COLUMN mood TEXT", "DROP TABLE spending")
-    assert recover(path, tmp_path / "new") == (1, 0)
+    assert recover_ledger(path, tmp_path / "new") == (1, 0)
 
 
 def test_a_commit_that_keeps_less_than_was_written_is_an_error(tmp_path):

@@ -140,10 +140,7 @@ async def test_a_limit_per_day_fails_also_the_calls_that_wait_for_their_turn(ask
     ):
         calls = (model.complete(ask(str(n))) for n in range(60))
         found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), ENDS_S)
-        assert (
-            sum(isinstance(one, TransientError) and "asks to wait 86" in str(one) for one in found)
-            == 52
-        )
+        assert sum(isinstance(one, TransientError) and " 86" in str(one) for one in found) == 52
         assert server.requests <= 24
 
 
@@ -184,5 +181,5 @@ async def test_a_server_that_is_not_there(ask):
     async with FakeEndpoint() as gone:
         text = gone.model()
     async with open_model(text, tries=3, backoff_s=0.001) as model:
-        with pytest.raises(TransientError, match="cannot connect"):
+        with raises(TransientError, "3x connect", item="q"):
             await model.complete(ask("q"))

@@ -235,8 +235,7 @@ def test_ctrl_c_once_keeps_what_is_paid_and_the_next_run_pays_none_twice(release
         _, rest = process.communicate(timeout=ENDS_S)
         said += rest
         assert process.returncode == 130
-        assert "received and kept" in said
-        assert "interrupted; run the same command again to continue" in said
+        assert "interrupted" in said
         assert 8 < server.paid.total() == server.requests < N
         assert kept(out) == server.paid.total()
         again = child(release, server, out)

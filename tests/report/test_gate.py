@@ -396,7 +396,11 @@ def test_joint_success_is_limited_over_all_scenarios():
 @pytest.mark.parametrize("judge", ["local", "model:x"])
 def test_a_plan_says_how_many_questions_can_decide(judge):
     """So many can, one fewer cannot, and a limit within the judge's error asks for labels."""
-    asked = limits_of({"adversarial": 0.85}, {"oracle": 0.8}, {"adversarial": 0.2})
+    asked = limits_of(
+        min_declined={"adversarial": 0.85},
+        min_accuracy={"oracle": 0.8},
+        max_hallucination={"adversarial": 0.2},
+    )
     n = dict.fromkeys(Scenario, 10)
     checks = plan(asked, n, judge=judge)
     assert [c.state for c in checks] == ["undecided"] * 3
@@ -415,10 +419,14 @@ def test_a_plan_says_how_many_questions_can_decide(judge):
 
 def test_a_plan_refuses_what_will_not_be_asked():
     n = {Scenario.ORACLE: 10, Scenario.ADVERSARIAL: 10}
-    for asked in (limits_of({"full": 0.5}), limits_of({"oracle": 0.5}), []):
+    for asked in (
+        limits_of(min_declined={"full": 0.5}),
+        limits_of(min_declined={"oracle": 0.5}),
+        [],
+    ):
         with pytest.raises(UsageError):
             plan(asked, n)
-    assert plan(limits_of({"oracle": 0.5}), n, unanswerable=10) == []
+    assert plan(limits_of(min_declined={"oracle": 0.5}), n, unanswerable=10) == []
 
 
 def test_the_tightest_limits_can_be_decided_and_tighter_ones_cannot():

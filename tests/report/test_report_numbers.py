@@ -158,13 +158,13 @@ def test_a_sweep_beyond_what_samples_have_is_no_point() -> None:
     assert column(table, "Acc")[3:] == ["–", "–"]
     told = " ".join(table.notes)
     assert "2: 6 of 10" in told
-    assert "no sample has so many distractors: 3, 4" in told
+    assert "distractors: 3, 4" in told
     drawn = paper_figures.figure3(data, head)
     assert [p.body.count('class="mark"') for p in drawn[:3]] == [3, 3, 3]
     assert drawn[0].body.count('opacity=".38"') == 2  # the piece to the grey point, and the point
     assert "distractors shown" in drawn[0].body
     page = html.page(data)
-    assert "no sample has so many distractors: 3, 4" in page
+    assert "distractors: 3, 4" in page
 
 
 def test_headline_asks_with_too_few_distractors_are_told() -> None:
@@ -173,7 +173,7 @@ def test_headline_asks_with_too_few_distractors_are_told() -> None:
     )
     data = ReportData((run("a", found),))
     table = paper_tables.table4(data, cells.headline(data.runs))
-    assert any("1 of 5 realistic questions show fewer than 2" in note for note in table.notes)
+    assert any("1 of 5 realistic questions" in note for note in table.notes)
 
 
 def test_who_asks_back_has_a_column_beside_the_deflections() -> None:
@@ -338,10 +338,7 @@ def test_the_star_follows_what_a_system_is_and_not_its_folder(data: ReportData) 
     head = cells.headline(runs)
     for table in (paper_tables.table4(starred, head), results_table(starred, head)):
         assert column(table, "System") == ["renamed*", "the reader", "served*", "edited*"]
-        assert any(
-            note.startswith("* also a gate") and "another revision of edited" in note
-            for note in table.notes
-        )
+        assert any(note.startswith("* also a gate") and "edited" in note for note in table.notes)
     assert not any(
         "*" in note for note in paper_tables.table4(data, cells.headline(data.runs)).notes
     )
@@ -377,7 +374,7 @@ def test_questions_with_and_without_an_image_are_told_apart_by_default() -> None
 
 def test_the_part_of_a_release_that_was_asked_is_told(data: ReportData) -> None:
     part = replace(data, runs=(run("a", rows("ccc"), limit=3, seed=5),))
-    assert "a: asked only part of the samples: 3 of 48, seed 5." in caveats(part)
+    assert any(line.startswith("a: ") and "3 of 48, seed 5" in line for line in caveats(part))
     assert "3 of 48, seed 5" in html.page(part)
     text_only = run("b", rows("ccc"), not_asked={"text-only model": 24})
     assert any("text-only model (24)" in line for line in caveats(replace(data, runs=(text_only,))))
@@ -415,7 +412,7 @@ def test_table_7_is_computed_from_human_labels() -> None:
     # chance: (4*3 + 4*5 + 2*2) / 100 = .36, so (.9 - .36) / .64 = .84; b: one judge label throughout, chance .75
     assert column(table, "Cohen kappa") == ["0.84", "0.00", "0.42"]
     assert column(table, "n") == ["10", "4", "14"]
-    assert "10 human labels without a graded answer" in table.notes[0]
+    assert "10 human labels" in table.notes[0]
 
 
 def test_positions_are_told_apart_from_the_sweep() -> None:
@@ -450,8 +447,7 @@ def test_gold_that_cannot_stand_where_it_is_said_to_is_in_no_number() -> None:
         3: (0, None),
     }
     assert any(
-        "behind so many distractors: 3" in note
-        for note in paper_figures.figure_table(data, "positions").notes
+        "distractors: 3" in note for note in paper_figures.figure_table(data, "positions").notes
     )
 
 
@@ -595,7 +591,7 @@ def test_funnel_and_recall(data: ReportData) -> None:
 def test_caveats_are_told_once_each(data: ReportData) -> None:
     told = caveats(data)
     assert any("not CLIP" in line for line in told)
-    assert any(line.startswith("small-lm: SmolLM2-135M is a very small model") for line in told)
+    assert any(line.startswith("small-lm: SmolLM2-135M") for line in told)
     assert any("failed or unjudged" in line for line in told)
     assert len(told) == len(set(told))
 

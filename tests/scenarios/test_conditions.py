@@ -24,7 +24,7 @@ def test_a_condition_parses_back(c):
 
 @pytest.mark.parametrize("text", ["", "strict severe", "moderate+severe", "harsh", "severe+severe"])
 def test_what_is_not_a_condition_is_refused(text):
-    with pytest.raises(UsageError, match="not a condition"):
+    with raises(UsageError, repr(text), cure="severe"):
         condition(text)
 
 
@@ -56,16 +56,16 @@ def test_own_files_replace_one_by_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "named"),
+    ("name", "text", "part"),
     [
-        ("clause-hard.v1.md", "x", "no prompt has that name"),
-        ("ask.v1.md", "Answer: $question", "lacks \\$clause"),
-        ("clause-soft.v1.md", "  ", "is empty"),
+        ("clause-hard.v1.md", "x", ""),
+        ("ask.v1.md", "Answer: $question", "$clause"),
+        ("clause-soft.v1.md", "  ", ""),
     ],
 )
-def test_wrong_files_are_named(tmp_path, name, text, named):
+def test_wrong_files_are_named(tmp_path, name, text, part):
     (tmp_path / name).write_text(text)
-    with pytest.raises(DataError, match=named):
+    with raises(DataError, part, item=tmp_path / name):
         Prompts(tmp_path)
 
 

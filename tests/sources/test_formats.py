@@ -139,11 +139,11 @@ def test_json_lines_keep_every_good_row_and_name_every_bad_one(folder, suffix, r
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b'{"a": NaN}', "NaN is not JSON"),
-        (b'{"a": "\\ud800"}', "half a surrogate"),
+        (b'{"a": NaN}', "NaN"),
+        (b'{"a": "\\ud800"}', "surrogate"),
         (b'{"a": "\xff"}', "utf-8"),
-        (b"[1]", "expected a JSON object, got list"),
-        (b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deep"),
+        (b"[1]", "list"),
+        (b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "deep"),
         (b'{"a": ' + b"9" * 5000 + b"}", "integer string"),
     ],
 )
@@ -432,10 +432,7 @@ def test_a_damaged_page_of_parquet_costs_its_row_group_alone(tmp_path, compressi
     problems = Problems()
     read = [row["id"] for _, _, row in formats.parquet_rows(path, problems)]
     assert read == [str(i) for i in (*range(100), *range(200, 300))]
-    assert [
-        line.startswith("t.parquet:100: rows 100 to 199 cannot be read: ")
-        for line in problems.lines
-    ] == [True]
+    assert [line.startswith("t.parquet:100: rows 100 to 199 ") for line in problems.lines] == [True]
 
 
 def test_a_text_of_parquet_that_is_not_utf8_is_named_by_its_row(tmp_path):

@@ -365,4 +365,4 @@ def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):
         2,
     )
     [said] = diagnosis(asked)
-    assert "found gold for 6 of 6 text questions and for 0 of 6 with an image" in said
+    assert "6 of 6 text questions and for 0 of 6 with an image" in said

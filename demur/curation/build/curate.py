@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack
 
 from demur.core.errors import ReleaseError, UsageError
-from demur.core.records import Sample
+from demur.core.records import Drop, Sample
 from demur.core.store import seed_of, write_records
 from demur.curation.build.askable import all_can_be_asked, gates_of
 from demur.curation.build.context import (
@@ -35,11 +35,11 @@ from demur.curation.build.decisions import FILE as DECISIONS
 from demur.curation.build.decisions import all_drops, decision_line, funnel
 from demur.curation.build.distractors import mine_pool
 from demur.curation.build.knowledge_bases import index_bases
-from demur.curation.build.provenance import describe_build, gate_verdicts
+from demur.curation.build.provenance import BuildOutcome, describe_build, gate_verdicts
 from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.topics import compare_all_topics
 from demur.curation.gates.costs import algorithm1_calls
-from demur.curation.gates.funnel import HELD, Decision, GateQuery, GatingModel, SampleState, Stage
+from demur.curation.gates.funnel import HELD, Decision, GateQuery, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
@@ -109,13 +109,7 @@ def curate(
 async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:
     """Stages I, II and III, then the release."""
     recipe, pool, steps = ctx.recipe, ctx.pool, ctx.steps
-    gates, order = gates_of(recipe.specs()), SuccessCounter()
-    states = {
-        s.id: SampleState(
-            gates, (), recipe.rules, exhaustive=exhaustive, order=order, group=s.source
-        )
-        for s in pool.samples
-    }
+    states = _fresh_states(ctx, exhaustive=exhaustive)
     if not ctx.skip_bad:
         all_can_be_asked(recipe, pool, ctx.runner.skipped)
 
@@ -142,32 +136,46 @@ async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Bu
     kept_samples = _finish_kept_samples(recipe, samples, decisions, ctx.runner.errors)
 
     steps.stage("ask kept samples again")
-    retest = await _ask_kept_again(ctx, kept_samples, gates)
+    retest = await _ask_kept_again(ctx, kept_samples)
 
     steps.stage("freeze and verify the release")
     topics = await compare_all_topics(
         recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer
     )
-    facts = await asyncio.to_thread(
-        describe_build, ctx, states, decisions, kept_samples, choices, retest, topics
-    )
-    steps_taken, recall = (
-        list(funnel(pool, decisions)),
-        [row for choice in choices for row in _recall_rows(choice)],
-    )
+    outcome = BuildOutcome(states, decisions, kept_samples, choices, retest, topics)
+    return await _freeze_release(ctx, outcome, mining_drops)
+
+
+def _fresh_states(ctx: BuildContext, *, exhaustive: bool) -> dict[str, SampleState]:
+    gates, order = gates_of(ctx.recipe.specs()), SuccessCounter()
+    return {
+        s.id: SampleState(
+            gates, (), ctx.recipe.rules, exhaustive=exhaustive, order=order, group=s.source
+        )
+        for s in ctx.pool.samples
+    }
+
+
+async def _freeze_release(
+    ctx: BuildContext, outcome: BuildOutcome, mining_drops: Sequence[Drop]
+) -> Built:
+    """Write and verify the release."""
+    runner, states, decisions = ctx.runner, outcome.states, outcome.decisions
+    facts = await asyncio.to_thread(describe_build, ctx, outcome)
+    steps_taken = list(funnel(ctx.pool, decisions))
+    recall = [row for choice in outcome.choices for row in _recall_rows(choice)]
     freeze(
         ctx.out / "release",
-        name=recipe.name,
-        version=recipe.version,
-        samples=kept_samples,
+        name=ctx.recipe.name,
+        version=ctx.recipe.version,
+        samples=outcome.kept_samples,
         read_image=ctx.read,
-        drops=all_drops(mining_drops, decisions, pool.left_out),
+        drops=all_drops(mining_drops, decisions, ctx.pool.left_out),
         funnel=steps_taken,
         recall=recall,
         about=facts,
-        gates=[v for s in kept_samples for v in gate_verdicts(s, states[s.id], ctx.runner)],
+        gates=[v for s in outcome.kept_samples for v in gate_verdicts(s, states[s.id], runner)],
     )
-    runner = ctx.runner
     return Built(
         open_sound(ctx.out / "release"),
         steps_taken,
@@ -269,7 +277,7 @@ def _finish_kept_samples(
 
 
 async def _ask_kept_again(
-    ctx: BuildContext, kept_samples: Sequence[Sample], gates: Sequence[GatingModel]
+    ctx: BuildContext, kept_samples: Sequence[Sample]
 ) -> dict[str, dict[str, int]]:
     """Ask the gates some kept samples again, without evidence, in an independent repeat.
 
@@ -279,7 +287,10 @@ async def _ask_kept_again(
     retested = sorted(kept_samples, key=lambda s: (seed_of(ctx.recipe.seed, "retest", s.id), s.id))[
         : ctx.recipe.retest
     ]
-    counts_of_gate = {g.name: Counter[str]() for g in gates if Stage.PARAMETRIC in g.stages}
+    specs = ctx.recipe.specs().items()
+    counts_of_gate = {
+        name: Counter[str]() for name, spec in specs if Stage.PARAMETRIC in spec.stages
+    }
 
     async def ask_again(sample: Sample, gate: str) -> None:
         query = GateQuery(gate, Stage.PARAMETRIC)

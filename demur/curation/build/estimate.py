@@ -36,6 +36,7 @@ from demur.curation.build.verdicts import (
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.runner import GateQuestions, ask_of, model_options
 from demur.curation.gates.spec import GateSpec
+from demur.models.estimate import check_rate
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
@@ -48,6 +49,10 @@ LEARNT_UP_TO = 0.05
 STAND_INS = 200
 """Questions that the mean size of distractor questions is estimated from."""
 BUILT_IN = frozenset({"prior", "reader", "answers"})
+
+
+COUNTS = ("naive", "at_most", "expected", "had", "tokens")
+"""Fields of `StageEstimate` that are sums of questions or tokens."""
 
 
 class StageEstimate(Record):
@@ -74,6 +79,11 @@ class StageEstimate(Record):
     """US dollars; None if no price is known."""
     money_at_most: float | None
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The fields of `COUNTS`."""
+        return tuple(getattr(self, column) for column in COUNTS)
+
 
 class BuildEstimate(Record):
     """The whole recipe."""
@@ -95,15 +105,28 @@ class BuildEstimate(Record):
     """``assumed`` if more than `LEARNT_UP_TO` of the answers are drawn by assumed or given rates."""
     notes: tuple[str, ...]
 
-    def seconds(self, per_second: float) -> float:
-        """Time for the expected questions to models and the user's code, at that many answers per second."""
-        return (
-            sum(max(0, line.expected - line.had) for line in self.lines if line.waits) / per_second
-        )
+    def seconds(self, per_second: float | None) -> float | None:
+        """Time for the expected questions to models and the user's code, at that many answers per second.
 
-    def total(self, column: Literal["naive", "at_most", "expected", "had", "tokens"]) -> int:
-        """Sum of a column."""
-        return sum(getattr(line, column) for line in self.lines)
+        Raises:
+            UsageError: the rate is not positive.
+        """
+        check_rate(per_second)
+        if per_second is None:
+            return None
+        waiting = sum(max(0, line.expected - line.had) for line in self.lines if line.waits)
+        return waiting / per_second
+
+    def as_json(self, seconds: float | None = None) -> dict[str, Any]:
+        """For ``--json``."""
+        totals: dict[str, Any] = dict(self.totals)
+        totals |= {column: self.dollars(column) for column in ("money_expected", "money_at_most")}
+        return self.model_dump(mode="json") | {"total": totals | {"seconds": seconds}}
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Sums of the columns of `COUNTS`."""
+        return {column: sum(getattr(line, column) for line in self.lines) for column in COUNTS}
 
     def dollars(self, column: Literal["money_expected", "money_at_most"]) -> float | None:
         """Sum of a column of money; None if a value is unknown."""
@@ -164,9 +187,9 @@ def estimate_build(
     rates = rates_of(places, labels, given_rates, recipe.rules)
     ledger, prices = out / "build" / "calls.sqlite", options.get("prices")
     costs = {place: _cost_of_call(recipe, place, pool, ledger, prices) for place in places}
-    askable = Askable.of_pool(recipe, pool, skips, verdicts.own)
+    askable = Askable.of_pool(recipe, pool, skips, verdicts.recorded)
     projection = project(recipe, pool.samples, askable, verdicts, rates)
-    recorded = verdicts.count_own(pool.samples)
+    recorded = verdicts.count_recorded(pool.samples)
     lines = []
     for place, to_ask, naive in zip(
         places, projection.mean(LEFT), projection.mean(ALGORITHM1), strict=True
@@ -203,7 +226,7 @@ def estimate_build(
         lines=tuple(lines),
         calls=(round(recorded.total() + calls_low), round(recorded.total() + calls_high)),
         money=_money_interval(projection, list(costs.values())),
-        kept=round(projection.kept, 4),
+        kept=round(projection.kept_share, 4),
         kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
         verdicts=verdicts.total,
         basis=basis,
@@ -360,6 +383,6 @@ def estimate_convergence(recipe: BuildRecipe, out: Path, **options: Any) -> Buil
         if line.stage is Stage.PARAMETRIC
     )
     estimate = whole_build.model_copy(update={"lines": lines})
-    calls, money = estimate.total("at_most"), estimate.dollars("money_at_most")
+    calls, money = estimate.totals["at_most"], estimate.dollars("money_at_most")
     exact = {"calls": (calls, calls), "money": None if money is None else (money, money)}
     return estimate.model_copy(update=exact)

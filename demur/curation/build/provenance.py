@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.records import GateVerdict, Sample
 from demur.curation.build.knowledge_bases import KnowledgeBase
@@ -43,17 +43,26 @@ def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
     return facts
 
 
-def describe_build(
-    ctx: BuildContext,
-    states: Mapping[str, SampleState],
-    decisions: Mapping[str, Decision],
-    kept_samples: Sequence[Sample],
-    choices: Sequence[Choice],
-    retest: Mapping[str, Mapping[str, int]],
-    topics: Sequence[Drift],
-) -> dict[str, Any]:
+class BuildOutcome(NamedTuple):
+    """What the stages of a build came to."""
+
+    states: Mapping[str, SampleState]
+    """Sample of the pool -> its labels."""
+    decisions: Mapping[str, Decision]
+    """Sample of the pool -> what was decided about it."""
+    kept_samples: Sequence[Sample]
+    """With the distractors that stay."""
+    choices: Sequence[Choice]
+    """Retrieval modes by source and kind of question."""
+    retest: Mapping[str, Mapping[str, int]]
+    """Gate -> labels that it gave kept samples a second time, counted."""
+    topics: Sequence[Drift]
+
+
+def describe_build(ctx: BuildContext, outcome: BuildOutcome) -> dict[str, Any]:
     """Everything in the manifest except names, counts and hashes."""
     recipe, pool, encoder, runner = ctx.recipe, ctx.pool, ctx.encoder, ctx.runner
+    states, decisions, kept_samples, choices, retest, topics = outcome
     stage_one = [state.labels_of(Stage.PARAMETRIC) for state in states.values()]
     specs = recipe.specs()
     systems = {name: runner.system(name) for name in specs}

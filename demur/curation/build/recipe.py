@@ -13,22 +13,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from demur.core.errors import UsageError, did_you_mean
 from demur.core.records import Record
-from demur.core.store import parsed_yaml, read_text
+from demur.core.yaml_record import Form, parse_record, read_record
 from demur.curation.build.presets import PRESETS
 from demur.curation.gates.funnel import Rules, Stage
 from demur.curation.gates.spec import GateSpec
-from demur.curation.mining.options import MiningOptions, complaint
+from demur.curation.mining.options import MiningOptions
 from demur.release.layout import NAME, VERSION
-from demur.sources.field_map import repeated_keys
 
 CHUNK = r"^\d+:\d+$"
 SCHEMA = "recipe.schema.json"
 """The JSON schema of a recipe, beside this file."""
+FORM = Form("the recipe", "correct the recipe; docs/recipe.md lists the keys")
 
 
 class RetrievalSpec(MiningOptions):
@@ -193,52 +191,12 @@ def load_recipe(path: Path) -> BuildRecipe:
     Raises:
         UsageError: not YAML, or wrong keys or values; names all of them, with the nearest keys.
     """
-    text = read_text(path)
-    data = parsed_yaml(text, str(path))
-    if not isinstance(data, dict):
-        raise UsageError(
-            "a recipe is a mapping of keys", item=path, cure="see docs/recipe.md for an example"
-        )
-    if twice := list(repeated_keys(yaml.compose(text, Loader=yaml.SafeLoader))):
-        raise UsageError(
-            "; ".join(f"{key} occurs twice" for key in twice), item=path, cure="keep one of them"
-        )
-    return parse_recipe(data, str(path))
+    return read_record(path, BuildRecipe, FORM)
 
 
 def parse_recipe(data: dict[str, Any], item: str = "recipe") -> BuildRecipe:
     """Check a recipe given as plain values."""
-    try:
-        return BuildRecipe.model_validate(data)
-    except ValidationError as error:
-        raise UsageError(
-            "; ".join(_say_what_is_wrong(e) for e in error.errors()),
-            item=item,
-            cure="correct the recipe; docs/recipe.md lists the keys",
-        ) from error
-
-
-def _say_what_is_wrong(error: Any) -> str:
-    if error["type"] == "extra_forbidden":
-        place = ".".join(str(step) for step in error["loc"])
-        near = did_you_mean(str(error["loc"][-1]), _known_keys(error["loc"][:-1]), cutoff=0.6)
-        return f"{place}: no such key" + (f" ({near})" if near else "")
-    return complaint(error)
-
-
-def _known_keys(place: Sequence[object]) -> list[str]:
-    """Keys that a recipe has at a place."""
-    parts: dict[object, type[Record]] = {
-        "sources": SourceSpec,
-        "gates": GateSpec,
-        "monitors": GateSpec,
-        "rules": Rules,
-        "retrieval": RetrievalSpec,
-        "topic_names": NamerSpec,
-    }
-    return sorted(
-        next((parts[step] for step in reversed(place) if step in parts), BuildRecipe).model_fields
-    )
+    return parse_record(data, BuildRecipe, FORM, item=item)
 
 
 def schema() -> str:

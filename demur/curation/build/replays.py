@@ -48,7 +48,7 @@ class Replayed(NamedTuple):
 
     questions: npt.NDArray[np.float64]
     """(S, 4, places)."""
-    kept: npt.NDArray[np.float64]
+    is_kept: npt.NDArray[np.float64]
     """(S,) 1 for a kept sample."""
 
 
@@ -71,9 +71,9 @@ class Projection:
         return total
 
     @property
-    def kept(self) -> float:
+    def kept_share(self) -> float:
         """Expected share of the pool that is kept."""
-        return float(np.mean([outcome.kept for outcome in self.outcomes]))
+        return float(np.mean([outcome.is_kept for outcome in self.outcomes]))
 
     def questions_interval(self, weights: npt.NDArray[np.float64]) -> tuple[float, float]:
         """Interval of the weighted number of questions in the whole pool.
@@ -89,7 +89,7 @@ class Projection:
 
     def kept_interval(self) -> tuple[float, float]:
         """Interval of the share of the pool that is kept."""
-        low, high = self._interval([outcome.kept for outcome in self.outcomes], [0.0, 0.0])
+        low, high = self._interval([outcome.is_kept for outcome in self.outcomes], [0.0, 0.0])
         return low / self.pool_size, high / self.pool_size
 
     def _interval(
@@ -141,7 +141,7 @@ def project(
     n = len(samples)
     replayed = samples[:: n // REPLAYS] if n >= REPLAYS else [*samples] * -(-REPLAYS // n)
     donated = choose_donors(samples, verdicts, rates)
-    replays = _Replays(recipe, askable, verdicts.own, rates.rate)
+    replays = _Replays(recipe, askable, verdicts.recorded, rates.rate)
     outcomes = (
         replays.replay_samples(replayed, donated, nested=False),
         replays.replay_samples(replayed, donated, nested=True),

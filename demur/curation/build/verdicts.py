@@ -43,7 +43,7 @@ class Verdicts(NamedTuple):
 class KnownVerdicts(NamedTuple):
     """The verdicts that an estimate uses."""
 
-    own: Mapping[str, Verdicts]
+    recorded: Mapping[str, Verdicts]
     """Sample -> what the build folder holds."""
     known: Mapping[str, Verdicts]
     """The same, and what another build holds about other samples."""
@@ -54,12 +54,12 @@ class KnownVerdicts(NamedTuple):
         """Number of labels."""
         return sum(len(verdicts.labels) for verdicts in self.known.values())
 
-    def count_own(self, samples: Iterable[Sample]) -> Counter[Place]:
+    def count_recorded(self, samples: Iterable[Sample]) -> Counter[Place]:
         """Labels of samples in the build folder, by gate and stage."""
         return Counter(
             (query.gate, query.stage)
             for sample in samples
-            for query in self.own.get(sample.id, Verdicts()).labels
+            for query in self.recorded.get(sample.id, Verdicts()).labels
         )
 
 
@@ -73,9 +73,9 @@ def known_verdicts(out: Path, learn_from: Path | None, places: Sequence[Place]) 
     Raises:
         UsageError: ``learn_from`` has no verdicts.
     """
-    own = _verdicts_in(out / "build", places)
+    recorded = _verdicts_in(out / "build", places)
     if learn_from is None:
-        return KnownVerdicts(own, own)
+        return KnownVerdicts(recorded, recorded)
     pilot = _build_of(learn_from)
     learnt = KnownVerdicts({}, _verdicts_in(pilot, places))
     notes: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ def known_verdicts(out: Path, learn_from: Path | None, places: Sequence[Place]) 
         notes = (
             f"{learn_from} has not finished: what its {count} leave open is drawn; finish it to know more",
         )
-    return KnownVerdicts(own, {**learnt.known, **own}, notes)
+    return KnownVerdicts(recorded, {**learnt.known, **recorded}, notes)
 
 
 def _build_of(folder: Path) -> Path:
@@ -213,7 +213,7 @@ def choose_donors(
         for id, (labels, candidates) in verdicts.known.items()
     }
     if len(usable) < MEASURED_FROM:
-        return {s.id: verdicts.own.get(s.id, Verdicts()) for s in samples}
+        return {s.id: verdicts.recorded.get(s.id, Verdicts()) for s in samples}
     of_source: dict[str, list[Verdicts]] = defaultdict(list)
     for s in samples:
         if s.id in usable:
@@ -225,6 +225,8 @@ def choose_donors(
         if len(of_samples) >= MEASURED_FROM
     }
     return {
-        s.id: verdicts.own.get(s.id) or usable.get(s.id) or next(donors.get(s.source, all_verdicts))
+        s.id: verdicts.recorded.get(s.id)
+        or usable.get(s.id)
+        or next(donors.get(s.source, all_verdicts))
         for s in samples
     }

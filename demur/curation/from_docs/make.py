@@ -245,9 +245,9 @@ def _result(material: _Material, outcomes: Outcomes, proposed: int, out: Path) -
 
 
 def _funnel_step(outcomes: Outcomes) -> FunnelStep:
-    drops, kept = outcomes.drops, len(outcomes.samples)
+    drops, usable = outcomes.drops, len(outcomes.samples)
     why = dict(Counter(drop.reason for drop in drops))
-    return FunnelStep(stage=STAGE, entered=kept + len(drops), kept=kept, dropped=why)
+    return FunnelStep(stage=STAGE, entered=usable + len(drops), kept=usable, dropped=why)
 
 
 def _describe(material: _Material, samples: Sequence[Sample], outcomes: Outcomes) -> dict[str, Any]:

@@ -159,6 +159,7 @@ class _Choice:
                 continue
             on_page[page] += 1
             self.candidates.append(_Candidate(hit, document))
+            objections.candidates.append(document)
 
     def mined(self) -> Mined:
         """The distractors that are picked among the candidates, and the drops."""
@@ -225,7 +226,7 @@ class _Choice:
         self, objections: Objections, hit: Hit, document: Document, positive: float | None
     ) -> Objection | None:
         """The objection to a document, or else to its score."""
-        if objection := objections.to(document, [c.document for c in self.candidates]):
+        if objection := objections.to(document):
             return objection
         score = self.result.score(hit)
         if score is None:

@@ -17,7 +17,7 @@ The first of these that holds is the reason of its `Drop`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -79,13 +79,11 @@ class Objections:
             e.id: "native" if e.origin == "native" else "already mined" for e in sample.negatives
         }
         self._answer_of_page: dict[str, str] = {}
+        self.candidates: list[Document] = []
+        """Documents without an objection so far; whoever takes one adds it."""
 
-    def to(self, document: Document, chosen: Sequence[Document]) -> Objection | None:
-        """The first objection to a document; None if there is none.
-
-        Args:
-            chosen: documents that became candidates before.
-        """
+    def to(self, document: Document) -> Objection | None:
+        """The first objection to a document; None if there is none."""
         return (
             self.empty(document)
             or self._known_use(document)
@@ -94,7 +92,7 @@ class Objections:
             or self.same_subject(document)
             or self._gold_page(document)
             or self._answer_on_page(document)
-            or self._repeated(document, chosen)
+            or self._repeated(document)
         )
 
     def empty(self, document: Document) -> Objection | None:
@@ -151,8 +149,11 @@ class Objections:
             )
         return self._answer_of_page[page]
 
-    def _repeated(self, document: Document, chosen: Sequence[Document]) -> Objection | None:
-        others: tuple[Document | Evidence, ...] = (*self.sample.negatives, *chosen)
+    def _repeated(self, document: Document) -> Objection | None:
+        others: tuple[Document | Evidence, ...] = (
+            *self.sample.negatives,
+            *self.candidates,
+        )
         twin = next((other.id for other in others if self.repeats(document, other)), "")
         return Objection("repeated", twin) if twin else None
 

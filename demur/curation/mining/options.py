@@ -12,15 +12,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from demur.core.errors import UsageError
 from demur.core.records import Record
 from demur.core.store import parsed_yaml, read_text
+from demur.core.yaml_record import Form, parse_record
 from demur.corpora.near_duplicates import SameImage
 
 Pool = Literal["text", "lexical", "visual"]
 """Kinds of distractors: found by dense text search, by lexical search, by image search."""
+FORM = Form("the table of options", "write one a line: per_page: 2; see 'demur mine --help'")
 PageRule = Literal["keep", "drop"]
 """What to do with a candidate because of its page."""
 
@@ -166,23 +167,6 @@ def mining_options(file: Path | None = None, **values: Any) -> MiningOptions:
         StorageError: the file cannot be read.
     """
     stated = {} if file is None else parsed_yaml(read_text(file), str(file))
-    if not isinstance(stated, dict):
-        raise UsageError(
-            "no table of options", item=file or "", cure="write one a line: per_page: 2"
-        )
-    stated |= {name: value for name, value in values.items() if value is not None}
-    try:
-        return MiningOptions(**stated)
-    except (ValidationError, TypeError) as error:
-        details = error.errors() if isinstance(error, ValidationError) else []
-        raise UsageError(
-            "; ".join(complaint(e) for e in details) or "a name of an option is no text",
-            item=file or "",
-            cure="see 'demur mine --help'",
-        ) from error
-
-
-def complaint(error: Any) -> str:
-    """One of pydantic's errors as ``place: problem``."""
-    place = ".".join(str(step) for step in error["loc"])
-    return f"{place}: ".removeprefix(": ") + str(error["msg"]).removeprefix("Value error, ")
+    if isinstance(stated, dict):
+        stated |= {name: value for name, value in values.items() if value is not None}
+    return parse_record(stated, MiningOptions, FORM, item=str(file or ""))

@@ -20,8 +20,8 @@ from pydantic import Field, field_validator, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record, Sample
 from demur.core.store import Problems
-from demur_suites.base import Loaded
 from demur_suites.files import folder_of, images_beside, items_by_id, items_file
+from demur_suites.records import Loaded
 from demur_suites.taxonomy import Uncertainty
 
 FILE = "pairs.jsonl"
@@ -106,6 +106,11 @@ class Pair(Record):
         """Whether its members differ in their photo."""
         return self.whole and folded(self.question) == folded(self.idk_question)
 
+    @property
+    def filled_offline(self) -> bool:
+        """Whether the hole was filled without a model: somebody may see that, and answer by it."""
+        return self.provenance.get("fill") == "opencv"
+
     def member(self, name: str) -> tuple[str, str, ImageRef | None]:
         """(question, right answer, photo) of a member."""
         if name == "unanswerable":
@@ -167,8 +172,12 @@ def loaded(pairs: dict[str, Pair], path: Path, problems: Problems) -> Loaded[Pai
     _drop_twins(pairs, problems)
     bare = "pairs without their photos: outputs can be scored, no system can be asked"
     single = "single items whose partner is not told: in no figure of pairs"
+    offline = (
+        "pairs whose photos were filled offline: the filling can be seen, and may be answered by"
+    )
     notes = +Counter(
         {
+            offline: sum(p.filled_offline for p in pairs.values()),
             bare: sum(p.image is None and p.idk_image is None for p in pairs.values()),
             single: sum(not p.whole for p in pairs.values()),
         }

@@ -14,10 +14,10 @@ from demur.core.records import Outcome, Response, Sample, Status
 from demur.core.thinking import visible
 from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
-from demur_suites.base import Grade
 from demur_suites.certainly_uncertain.items import Pair
 from demur_suites.certainly_uncertain.measures import Reading, lave_idk
 from demur_suites.grading import ask_of, at_once
+from demur_suites.records import Grade
 from demur_suites.refusal import RefusalJudge, declines
 
 AT_ONCE = 64

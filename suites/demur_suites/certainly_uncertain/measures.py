@@ -30,7 +30,7 @@ from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
 from demur.judge.measures.totals import macro_total
 from demur_suites import calibration as cal
-from demur_suites.base import Scored
+from demur_suites.records import Scored
 from demur_suites.taxonomy import MEANING, Root, Uncertainty
 
 Status = Literal["graded", "unjudged", "failed", "not asked"]
@@ -159,8 +159,6 @@ TITLES = {
     "dual": "Both right",
     "ece": "ECE",
     "ece_idk": "ECE (IDK)",
-    "ece_adaptive": "ECE adaptive",
-    "ece_classwise": "ECE classwise",
     "brier": "Brier",
     "aurc": "AURC",
     "control": "Control LAVE-idk",
@@ -179,9 +177,6 @@ TITLES = {
 """Measure -> heading. The lowest is best of ECE, Brier and AURC, the highest of all others."""
 GROUPS = (*(root.value for root in Root), "total")
 
-Thresholds = tuple[float | None, tuple[float, ...]]
-"""(the oracle, one a fold)."""
-
 
 class Score(NamedTuple):
     """Everything measured of one model.
@@ -192,7 +187,6 @@ class Score(NamedTuple):
         graded: one a question, in the order of the set.
         by: scope (a category, a root, ``total``) -> measure.
         bins: reliability over all items with a probability.
-        thresholds: category -> (oracle, thresholds of the folds).
         counts: questions by status, and without a probability among the graded.
         missing: categories that the set does not hold.
         evaluators: judge -> how its first stage reads the set's own answers (`judging.FirstStage`).
@@ -204,7 +198,6 @@ class Score(NamedTuple):
     graded: tuple[Graded, ...]
     by: dict[str, dict[str, Measure]]
     bins: tuple[Bin, ...]
-    thresholds: dict[str, Thresholds]
     counts: dict[str, int]
     missing: tuple[str, ...]
     settings: dict[str, int]
@@ -215,10 +208,8 @@ def _mean(values: Floats) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def measured(
-    rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS
-) -> tuple[dict[str, Measure], Thresholds]:
-    """All measures of the questions of one category (control members among them), and its thresholds."""
+def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> dict[str, Measure]:
+    """All measures of the questions of one category, control members among them."""
     asked = [g for g in rows if g.status != "not asked"]
     main, control = (
         [g for g in asked if (g.member == "control") is which] for which in (False, True)
@@ -277,10 +268,6 @@ def measured(
         ),
         "ece": of("ece", ece(p, c, bins), len(sure)),
         "ece_idk": of("ece_idk", ece(p[gold], c[gold], bins), int(gold.sum()), out=0),
-        "ece_adaptive": of("ece_adaptive", ece(p, c, bins, adaptive=True), len(sure)),
-        "ece_classwise": of(
-            "ece_classwise", cal.classwise_ece(p, c, idk.tolist(), bins), len(sure)
-        ),
         "brier": of("brier", cal.brier(p, c), len(sure)),
         "aurc": of("aurc", aurc(p, c), len(sure)),
         "control": of("control", _mean(controls), len(controls), control),
@@ -305,7 +292,7 @@ def measured(
         for part, found_so in (("", _mean(had)), ("_f1", f1), ("_cw", _mean(_weighted(had, p)))):
             made[how + part] = of(how + part, found_so, len(sure))
         made[f"{how}_ece"] = of(f"{how}_ece", ece(p[gold], had[gold], bins), int(gold.sum()), out=0)
-    return made, (best, thresholds)
+    return made
 
 
 def _array(values: Iterable[float | None]) -> Floats:
@@ -353,11 +340,10 @@ def score(
 ) -> Score:
     """Score one model from its graded questions."""
     by: dict[str, dict[str, Measure]] = {}
-    thresholds = {}
     for category in Uncertainty:
         rows = [g for g in graded if g.category is category]
         if any(g.status != "not asked" for g in rows):
-            by[category.value], thresholds[category.value] = measured(rows, bins, k)
+            by[category.value] = measured(rows, bins, k)
     main = [g for g in graded if g.member != "control"]
     sure = [g for g in main if g.credit is not None and g.probability is not None]
     counts = Counter(g.status for g in main)
@@ -367,7 +353,6 @@ def score(
         tuple(graded),
         {**by, **grouped(by)},
         reliability(_array(g.probability for g in sure), _array(g.credit for g in sure), bins),
-        thresholds,
         {
             **{s: counts[s] for s in ("graded", "unjudged", "failed", "not asked")},
             "without probability": sum(

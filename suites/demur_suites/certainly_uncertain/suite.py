@@ -12,7 +12,7 @@ from demur.core.store import Problems
 from demur.evaluation.options import RunOptions
 from demur.models.run import run_sync
 from demur.scenarios.systems import SystemLike
-from demur_suites.base import Grade, Grader, Loaded, Outputs, Scored, Suite
+from demur_suites.base import Suite
 from demur_suites.certainly_uncertain import tables
 from demur_suites.certainly_uncertain.audit import PUBLISHED
 from demur_suites.certainly_uncertain.build import OPTIONS as BUILD_OPTIONS
@@ -25,6 +25,7 @@ from demur_suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur_suites.certainly_uncertain.train import export
 from demur_suites.certainly_uncertain.verify import verify_run
 from demur_suites.options import LEDGER, Option
+from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
     from demur.reports.svg import Panel

@@ -11,13 +11,13 @@ from demur.core.uris import read_image
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.base import Scored
 from demur_suites.certainly_uncertain.items import MEMBERS, Pair
 from demur_suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
 from demur_suites.gallery import Card, Row, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
-from demur_suites.tables import number, scatter, table, with_n
+from demur_suites.records import Scored
+from demur_suites.tables import n_note, number, scatter, table, with_n
 from demur_suites.taxonomy import MEANING, Uncertainty
 
 CAPITAL = {c.value: c.value.capitalize() for c in Uncertainty} | {"total": "Total"}
@@ -32,7 +32,6 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
         idk_table(scores),
         calibration_table(scores),
         threshold_table(scores),
-        chosen_table(scores),
         pair_table(scores),
         correlation_table(scores),
         evaluator_table(scores),
@@ -68,7 +67,7 @@ def headline_table(scores: Sequence[Score]) -> Table:
     ]
     missing = sorted({c for s in scores for c in s.missing})
     notes = [
-        "F1: of IDK, over all questions. LAVE: LAVE-idk. CW: confidence-weighted accuracy, -100 to 100. "
+        "All in %. F1: of IDK, over all questions. LAVE: LAVE-idk. CW: confidence-weighted accuracy, -100 to 100. "
         "Means over categories. n: questions with a LAVE-idk, graded by "
         f"{', '.join(sorted({s.judge for s in scores}))}. no P: those of them without a "
         "probability of the reply; they are in no CW and no ECE.",
@@ -82,7 +81,7 @@ def headline_table(scores: Sequence[Score]) -> Table:
     return table(
         "cu-headline",
         "IDK, accuracy and confidence by kind of uncertainty.",
-        (*texts("Model"), *columns, number("ECE", "IDK", 2), "n", "no P", "ungr.", "fail."),
+        (*texts("Model"), *columns, Column("ECE", "IDK"), "n", "no P", "ungr.", "fail."),
         rows,
         *notes,
     )
@@ -91,15 +90,19 @@ def headline_table(scores: Sequence[Score]) -> Table:
 def category_table(
     scores: Sequence[Score], measure: str = "accuracy", name: str = "cu-categories"
 ) -> Table:
-    """Figure 5 as a table: one measure by category, with its n."""
+    """Figure 5 as a table: one measure by category, with its n in a note."""
     present = _present(scores)
-    columns = [
-        Column(t, CAPITAL[c], interval=t != "n") for c in present for t in (TITLES[measure], "n")
-    ]
-    rows = [(s.model, *with_n(_of(s, c, measure) for c in present)) for s in scores]
-    caption = f"{TITLES[measure]} by category."
+    measures = {c: [_of(s, c, measure) for s in scores] for c in present}
+    columns = [Column(TITLES[measure], CAPITAL[c], interval=True) for c in present]
+    rows = [(s.model, *(measures[c][place] for c in present)) for place, s in enumerate(scores)]
+    caption = f"{TITLES[measure]} by category (%)."
     return table(
-        name, caption, (*texts("Model"), *columns), rows, "Intervals: 95 %, pairs resampled."
+        name,
+        caption,
+        (*texts("Model"), *columns),
+        rows,
+        "Intervals: 95 %, pairs resampled; Wilson's over pairs where these do not differ.",
+        n_note(measures),
     )
 
 
@@ -123,8 +126,8 @@ def idk_table(scores: Sequence[Score]) -> Table:
 
 
 def calibration_table(scores: Sequence[Score]) -> Table:
-    """ECE by all variants, Brier and AURC."""
-    names = ("ece", "ece_adaptive", "ece_classwise", "ece_idk", "brier", "aurc")
+    """ECE, also of unanswerable questions alone, Brier and AURC."""
+    names = ("ece", "ece_idk", "brier", "aurc")
     rows = [
         (
             s.model,
@@ -140,8 +143,7 @@ def calibration_table(scores: Sequence[Score]) -> Table:
         "Is the probability of a reply worth its number?",
         (*texts("Model"), *(number(TITLES[n]) for n in names), "n", "no P"),
         rows,
-        f"{bins} bins; adaptive ones hold equally many. classwise: the mean of replies that decline and of those "
-        "that answer. ECE (IDK): unanswerable questions alone. Half-right counts half. "
+        f"{bins} bins. ECE (IDK): unanswerable questions alone. Half-right counts half. "
         "Means over categories; lower is better.",
     )
 
@@ -150,11 +152,7 @@ def threshold_table(scores: Sequence[Score]) -> Table:
     """Table 4's thresholding row: "I don't know" below a threshold, chosen on the same items and on others."""
     parts = {"": "LAVE", "_f1": "F1", "_cw": "CW", "_ece": "ECE"}
     groups = {"replied": "as replied", "oracle": "oracle", "crossed": "cross-validated"}
-    columns = [
-        Column(of, title, percent=of != "ECE", decimals=1 + (of == "ECE"))
-        for title in groups.values()
-        for of in parts.values()
-    ]
+    columns = [Column(of, title) for title in groups.values() for of in parts.values()]
     rows = [
         (
             s.model,
@@ -176,21 +174,6 @@ def threshold_table(scores: Sequence[Score]) -> Table:
         "on the others. n: graded questions with a probability; this whole table is over these. ECE: of unanswerable "
         "questions.",
     )
-
-
-def chosen_table(scores: Sequence[Score]) -> Table:
-    """The thresholds that `threshold_table` takes."""
-    rows = [
-        (s.model, category, best, ", ".join(f"{t:g}" for t in of_folds))
-        for s in scores
-        for category, (best, of_folds) in s.thresholds.items()
-    ]
-    columns: tuple[str | Column, ...] = (
-        *texts("Model", "Category"),
-        Column("oracle", decimals=2),
-        *texts("of the folds"),
-    )
-    return table("cu-thresholds", "Thresholds on P(pred) that were chosen.", columns, rows)
 
 
 def pair_table(scores: Sequence[Score]) -> Table:
@@ -395,6 +378,7 @@ def cards(
                 MEANING[pair.category].root.value,
                 pair.route,
                 pair.split,
+                "filled offline: the filling shows" if pair.filled_offline else "",
             )
             if t
         )

@@ -157,16 +157,21 @@ def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, A
 
 
 def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]) -> None:
-    """Print tables, or with ``--json`` the result and their rows; write them where ``--tables`` says."""
+    """Print tables without what is empty in them, or with ``--json`` the result and all their rows.
+
+    Write them where ``--tables`` says.
+    """
     from demur.reports.tables import write_tables
     from demur_suites.gallery import named_once
+    from demur_suites.tables import pruned
 
     if args.tables:
-        write_tables(tables, args.tables)
+        write_tables(pruned(tables), args.tables)
     if args.json:
         print_json(result | {t.name: t.records() for t in tables}, 1)
     else:
-        print_tables([t if args.form == "csv" else named_once(t) for t in tables], args.form)
+        shown = pruned(tables)
+        print_tables([t if args.form == "csv" else named_once(t) for t in shown], args.form)
 
 
 # --- jobs: their arguments and their work ----------------------------------------------------------

@@ -16,8 +16,8 @@ from pydantic import Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
 from demur.core.store import Problems
-from demur_suites.base import Loaded
 from demur_suites.files import folder_of, image_beside, items_by_id, items_file
+from demur_suites.records import Loaded
 
 Subset = Literal["images", "documents"]
 NAMES: dict[Subset, str] = {"images": "A-MMMU", "documents": "A-MMLBD"}

@@ -19,12 +19,12 @@ import numpy as np
 from demur.core.records import Outcome, Response, Sample, Status
 from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
-from demur_suites.base import Grade, Grader, Scored
 from demur_suites.grading import ask_of
 from demur_suites.mm_aqa.conditions import CONDITIONS, question_id
 from demur_suites.mm_aqa.items import Item
 from demur_suites.mm_aqa.measures import Confidences, Matrix
 from demur_suites.mm_aqa.replies import Reply, read_reply
+from demur_suites.records import Grade, Grader, Scored
 
 BESIDE = ("malformed", "failed", "unjudged", "not asked")
 

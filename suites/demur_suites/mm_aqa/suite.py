@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from demur.core.records import Sample
 from demur.core.store import Problems
 from demur.scenarios.conditions import Condition
-from demur_suites.base import Grader, Loaded, Outputs, Scored, Suite
+from demur_suites.base import Suite
 from demur_suites.mm_aqa import tables
 from demur_suites.mm_aqa.audit import PUBLISHED
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
@@ -20,6 +20,7 @@ from demur_suites.mm_aqa.items import Item, read
 from demur_suites.mm_aqa.people import sample
 from demur_suites.mm_aqa.scoring import DECIDING, Score, grading, score
 from demur_suites.options import LEDGER, Option
+from demur_suites.records import Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
     from demur.reports.svg import Panel

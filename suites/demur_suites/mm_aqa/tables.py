@@ -15,7 +15,6 @@ from typing import NamedTuple
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, section_starts, texts
-from demur_suites.base import Scored
 from demur_suites.gallery import Card, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
@@ -45,6 +44,7 @@ from demur_suites.mm_aqa.scoring import (
     own,
     verbal,
 )
+from demur_suites.records import Scored
 from demur_suites.systems.multi_agent import read_log
 from demur_suites.tables import number, table
 

@@ -18,8 +18,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
 from demur.core.store import Problems, write_records
-from demur_suites.base import Loaded
 from demur_suites.files import copy_images, folder_of, images_beside, items_by_id, items_file
+from demur_suites.records import Loaded
 
 
 class Dimension(StrEnum):

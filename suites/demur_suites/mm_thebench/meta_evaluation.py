@@ -14,11 +14,11 @@ from demur.core.errors import UsageError
 from demur.core.records import Response
 from demur.core.store import digest, seed_of
 from demur.judge.annotation.task import Label, Task
-from demur_suites.base import Loaded, Outputs
 from demur_suites.labelling import Question, file_questions
 from demur_suites.mm_thebench.items import Item
 from demur_suites.mm_thebench.judging import ChainJudge, judge_all, right_answer
 from demur_suites.mm_thebench.measures import Judged
+from demur_suites.records import Loaded, Outputs
 
 Of = Literal["steps", "answers", "rubric"]
 

@@ -12,7 +12,7 @@ from demur.core.records import Outcome, Response, Sample, Status
 from demur.core.store import Problems
 from demur.judge.base import JudgeContext
 from demur.models import Budget
-from demur_suites.base import Grade, Grader, Loaded, Outputs, Scored, Suite
+from demur_suites.base import Suite
 from demur_suites.mm_thebench import tables
 from demur_suites.mm_thebench.audit import PUBLISHED
 from demur_suites.mm_thebench.build import build
@@ -21,6 +21,7 @@ from demur_suites.mm_thebench.judging import ROOM, ChainJudge, judge_by_rules
 from demur_suites.mm_thebench.measures import Judged, Level, Score, score
 from demur_suites.mm_thebench.meta_evaluation import meta_task
 from demur_suites.options import LEDGER, Option
+from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from demur.core.store import (
     Problems,
     canonical,
+    read_json,
     read_jsonl,
     seed_of,
     storage_errors,
@@ -44,109 +45,25 @@ JPEG = 88
 Box = tuple[float, float, float, float]
 """x0, y0, x1, y1 in shares of width and height."""
 
-SUBJECTS = {
-    "polar-bear": "the polar bear",
-    "koala": "the koala",
-    "hedgehog": "the hedgehog",
-    "chameleon": "the lizard",
-    "dome-rock": "the golden dome",
-    "sydney-opera": "the white roof",
-    "us-capitol": "the dome of the building",
-    "christ-redeemer": "the statue",
-    "puffer": "the fish",
-    "mont-st-michel": "the abbey on the island",
-    "owl": "the owl",
-    "giraffe": "a giraffe",
-    "liberty": "the statue",
-    "eiffel-tower": "the tower",
-    "pisa": "the leaning tower",
-    "bayterek": "the tower",
-}
-"""Photo -> its subject, as the questions name it."""
-COVERED: dict[str, Box] = {
-    "polar-bear": (0.07, 0.17, 0.84, 0.84),
-    "koala": (0.06, 0.12, 0.94, 0.90),
-    "hedgehog": (0.02, 0.05, 0.88, 0.84),
-    "chameleon": (0.03, 0.02, 0.85, 0.70),
-    "dome-rock": (0.19, 0.12, 0.65, 0.50),
-    "sydney-opera": (0.05, 0.18, 0.99, 0.76),
-    "us-capitol": (0.28, 0.02, 0.70, 0.56),
-    "christ-redeemer": (0.15, 0.02, 0.60, 0.60),
-    "puffer": (0.00, 0.10, 0.74, 0.84),
-    "mont-st-michel": (0.30, 0.06, 0.95, 0.64),
-    "owl": (0.42, 0.06, 0.82, 0.99),
-    "giraffe": (0.34, 0.04, 0.95, 0.99),
-}
-"""Photo -> the box around its subject."""
-CROPPED: dict[str, Box] = {
-    "puffer": (0.75, 0.00, 1.00, 1.00),
-    "christ-redeemer": (0.61, 0.00, 1.00, 1.00),
-    "liberty": (0.00, 0.00, 0.35, 1.00),
-    "eiffel-tower": (0.00, 0.00, 0.36, 1.00),
-    "owl": (0.00, 0.00, 0.41, 1.00),
-    "giraffe": (0.00, 0.00, 0.33, 1.00),
-    "pisa": (0.63, 0.00, 1.00, 1.00),
-    "mont-st-michel": (0.00, 0.00, 0.27, 1.00),
-    "bayterek": (0.71, 0.00, 1.00, 1.00),
-    "dome-rock": (0.00, 0.52, 1.00, 1.00),
-    "sydney-opera": (0.00, 0.79, 1.00, 1.00),
-    "us-capitol": (0.72, 0.00, 1.00, 1.00),
-}
-"""Photo -> a part of it without its subject."""
-DARKENED = (
-    "parthenon",
-    "petra",
-    "colosseum",
-    "arles",
-    "brandenburg-gate",
-    "reims",
-    "schwerin",
-    "winter-palace",
-    "louvre",
-    "carcassonne",
-    "chambord",
-    "chenonceau",
-)
-FAR = (
-    "aphrodisias",
-    "arc-carrousel",
-    "berlin-cathedral",
-    "charminar",
-    "gateway-india",
-    "golden-temple",
-    "great-pyramid",
-    "hawa-mahal",
-    "india-gate",
-    "lincoln-memorial",
-    "neuschwanstein",
-    "victoria-london",
-)
-WORDS = (
-    "HARBOUR",
-    "LIBRARY",
-    "GARDEN",
-    "MUSEUM",
-    "STATION",
-    "BAKERY",
-    "CHAPEL",
-    "MARKET",
-    "BRIDGE",
-    "THEATRE",
-    "CANTEEN",
-    "PARKING",
-    "TICKETS",
-    "WORKSHOP",
-    "ARCHIVE",
-    "GALLERY",
-    "TERRACE",
-    "KITCHEN",
-    "ENTRANCE",
-    "LAUNDRY",
-    "STUDIO",
-    "OFFICE",
-    "ORCHARD",
-    "FOUNTAIN",
-)
+
+class SamplePhotos(NamedTuple):
+    """What is known of the sample's photos (``data/sample-photos.json``), by their names.
+
+    Attributes:
+        subjects: photo -> its subject, as the questions name it.
+        covered: photo -> the box around its subject.
+        cropped: photo -> the box of a part of it without its subject.
+        darkened: photos that get a sign and are darkened.
+        far: photos that get a sign which is too far away.
+        words: of the signs.
+    """
+
+    subjects: dict[str, str]
+    covered: dict[str, Box]
+    cropped: dict[str, Box]
+    darkened: list[str]
+    far: list[str]
+    words: list[str]
 
 
 def build(out: Path, *, seed: int = 0) -> Path:
@@ -164,28 +81,35 @@ def build(out: Path, *, seed: int = 0) -> Path:
     """
     from PIL import __version__ as pillow
 
-    words = sorted(WORDS, key=lambda w: seed_of(seed, "word", w))
+    known = SamplePhotos(**read_json(Path(__file__).with_name("data") / "sample-photos.json"))
+    words = sorted(known.words, key=lambda w: seed_of(seed, "word", w))
     lines = []
     for kind, category, boxes in (
-        ("OC", Category.OCCLUSION, COVERED),
-        ("OF", Category.OUT_OF_FRAME, CROPPED),
+        ("OC", Category.OCCLUSION, known.covered),
+        ("OF", Category.OUT_OF_FRAME, known.cropped),
     ):
         for number, (name, box) in enumerate(boxes.items(), start=1):
-            photo, subject = _photo(name), SUBJECTS[name]
+            photo, subject = _photo(name), known.subjects[name]
             if category is Category.OCCLUSION:
-                base, edit = _cover(photo, box), f"an opaque panel over the box {box} was lifted"
+                base, edit = (
+                    _cover(photo, box),
+                    f"an opaque panel over the box {tuple(box)} was lifted",
+                )
             else:
-                base, edit = _crop(photo, box), f"the crop to {box} was widened to the whole photo"
+                base, edit = (
+                    _crop(photo, box),
+                    f"the crop to {tuple(box)} was widened to the whole photo",
+                )
             asked = (
                 f"Is {subject} visible in this photo?",
                 f"Is it impossible to see {subject} in this photo?",
             )
             id = f"{kind}-{number:02d}"
             lines.append(_family(out, id, category, (base, photo), asked, name, image_edit=edit))
-    for number, name in enumerate((*DARKENED, *FAR), start=1):
+    for number, name in enumerate((*known.darkened, *known.far), start=1):
         photo, word = _photo(name), words[number - 1]
         near = _sign(photo, word, LETTERS["near"], seed)
-        if name in DARKENED:
+        if name in known.darkened:
             base, edit = _darken(near), f"the light was raised from {DARK:.0%}, and the focus set"
         else:
             base, edit = (

@@ -20,14 +20,17 @@ from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Self
 
+import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.images import rgb
 from demur.core.records import ImageRef, Record, Response
 from demur.core.store import Problems, storage_errors, why_invalid
+from demur.core.uris import read_image
 from demur.corpora.formats import csv_rows, json_lines
-from demur_suites.base import Loaded
 from demur_suites.files import folder_of, image_in, images_beside
+from demur_suites.records import Loaded
 
 
 class Label(StrEnum):
@@ -243,9 +246,10 @@ def read(path: Path, problems: Problems) -> Loaded[Family]:
             else:
                 _merge(outputs, replies, family, where, problems)
             seen.add(family.id)
-    for (
-        family
-    ) in families.values():  # what an author may want to check; none of it excludes a family
+    folder = folder_of(path)
+    for family in families.values():  # what an author may want to check; none excludes a family
+        if differs_much(family, folder):
+            notes["families whose two photos differ in more than a small edit"] += 1
         if not any(family.questions):
             notes[
                 "families without their questions: outputs can be scored, no system can be asked"
@@ -258,7 +262,29 @@ def read(path: Path, problems: Problems) -> Loaded[Family]:
             and any(map(_PRONOUN.search, family.questions))
         ):
             notes["second-order questions with a pronoun instead of an agent's name"] += 1
-    return Loaded(tuple(families.values()), folder_of(path), outputs, notes)
+    return Loaded(tuple(families.values()), folder, outputs, notes)
+
+
+SMALL_EDIT = 0.35
+"""Share of a photo that a small edit may change."""
+
+
+def differs_much(family: Family, folder: Path) -> bool:
+    """Whether a family's photos differ in more than `SMALL_EDIT` of their area, or in their form."""
+    from PIL import Image
+
+    base, edited = family.images
+    if base is None or edited is None:
+        return False
+    if abs(base.width / base.height - edited.width / edited.height) > 0.05:
+        return True
+    small = [
+        np.asarray(
+            rgb(read_image(photo, folder)).convert("L").resize((64, 64), Image.Resampling.BOX)
+        ).astype(int)
+        for photo in (base, edited)
+    ]
+    return float((np.abs(small[0] - small[1]) > 24).mean()) > SMALL_EDIT
 
 
 def _merge(

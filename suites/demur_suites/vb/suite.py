@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from demur.core.errors import UsageError
 from demur.core.records import AnswerSpec, Outcome, Response, Sample, Status
 from demur.core.store import Problems
-from demur_suites.base import Grade, Grader, Loaded, Scored, Suite
+from demur_suites.base import Suite
 from demur_suites.options import Option
+from demur_suites.records import Grade, Grader, Loaded, Scored
 from demur_suites.vb import tables
 from demur_suites.vb.audit import PUBLISHED
 from demur_suites.vb.items import CELLS, Cell, Family, Label, read

@@ -11,13 +11,14 @@ from math import inf
 from pathlib import Path
 
 from demur.core.uris import read_image
+from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.base import Scored
 from demur_suites.gallery import Card, Row, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
-from demur_suites.tables import number, table, with_n
-from demur_suites.vb.items import CELLS, WHAT_IT_TESTS, Category, Family
+from demur_suites.records import Scored
+from demur_suites.tables import n_note, number, table, with_n
+from demur_suites.vb.items import CELLS, PREFIXES, WHAT_IT_TESTS, Family
 from demur_suites.vb.measures import ALPHAS, TIE_BOUNDS, WEIGHTS, Score, sensitivity
 from demur_suites.vb.replies import PROBLEMS, UNGRADED, Reply
 
@@ -107,7 +108,7 @@ def selective_table(scores: Sequence[Score]) -> Table:
     columns: tuple[str | Column, ...] = (
         *texts("Model"),
         "Answered",
-        "Cov (%)",
+        number("Cov"),
         number("AnsAcc"),
         number("raw", "SelRank"),
         number("expected", "SelRank"),
@@ -172,14 +173,17 @@ def replies_table(scores: Sequence[Score]) -> Table:
     kinds = [p.replace(" ", "_") for p in PROBLEMS]
     rows: list[Sequence[Cell]] = []
     for s in scores:
-        rows.append((s.model, "headline", s.counts["headline"], *(s.counts[k] for k in kinds)))
-        rows.append(
-            ("", "all four", 4 * s.counts["families"], *(s.counts[f"all_{k}"] for k in kinds))
-        )
+        headline = (s.counts["headline"], *(s.counts[k] for k in kinds))
+        every = (4 * s.counts["families"], *(s.counts[f"all_{k}"] for k in kinds))
+        rows.append((s.model, *headline, *every))
+    columns: tuple[str | Column, ...] = (
+        *texts("Model"),
+        *(Column(title, cells) for cells in ("headline", "all four") for title in ("n", *PROBLEMS)),
+    )
     return table(
         "vb-replies",
         "Replies that could not be used whole (strict families).",
-        (*texts("Model"), *texts("Cells", wraps=True), "n", *PROBLEMS),
+        columns,
         rows,
         "not asked: there is no output for the cell. no output: the call failed. unparsable: no label. "
         "invalid label: none of the three. no confidence: true or false without a number from 0 to 1.",
@@ -205,24 +209,22 @@ def reasons_table(scores: Sequence[Score]) -> Table:
 
 def category_table(scores: Sequence[Score]) -> Table:
     """Accuracy on headline cells by category, with its n."""
-    present = [c.value for c in Category if any(c.value in s.categories for s in scores)]
-    columns: list[str | Column] = [*texts("Model")]
-    for category in present:
-        name = category.replace("_", " ").capitalize()
-        columns += [Column("right (%)", name), Column("n", name)]
-    rows = []
-    for s in scores:
-        line: list[Cell] = [s.model]
-        for category in present:
-            right, n = s.categories.get(category, (0, 0))
-            line += [100 * right / n if n else None, n]
-        rows.append(line)
+    codes = {c.value: code for code, c in PREFIXES.items()}
+    present = [c for c in codes if any(c in s.categories for s in scores)]
+    shares = {
+        c: [share_of("right", *s.categories[c]) if c in s.categories else None for s in scores]
+        for c in present
+    }
+    columns = (*texts("Model"), *(Column("right", codes[c]) for c in present))
+    rows = [(s.model, *(shares[c][place] for c in present)) for place, s in enumerate(scores)]
+    names = ", ".join(f"{codes[c]} {c.replace('_', ' ').lower()}" for c in present)
     return table(
         "vb-categories",
-        "Headline accuracy by visibility factor.",
+        "Headline accuracy by visibility factor (%).",
         columns,
         rows,
-        "ABSTAIN counts as not right.",
+        f"{names}. ABSTAIN counts as not right.",
+        n_note({codes[c]: shares[c] for c in present}),
     )
 
 

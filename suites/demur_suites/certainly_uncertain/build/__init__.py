@@ -32,7 +32,7 @@ OPTIONS = (
     Option("photos", "folder of the photos; by default the folder of the input", ""),
     Option(
         "finder",
-        "photos: a model that sees them and names the thing a question is about; else rules",
+        "photos: a model that sees them and names the thing a question is about; else its label",
         "",
     ),
     Option(
@@ -42,15 +42,15 @@ OPTIONS = (
     ),
     Option(
         "mask",
-        "grabcut (offline), or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)",
-        "grabcut",
+        "box (offline): the whole box; or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)",
+        "box",
     ),
     Option(
         "fill",
-        "opencv (offline), or lama:FILE, TorchScript (extra hf), which can act as any program can: take no file from strangers",
+        "opencv (offline; it can be seen, and the items say so), or lama:FILE, LaMa as ONNX",
         "opencv",
     ),
-    Option("dilate", "pixels by which masks grow", 20, least=1, most=200),
+    Option("dilate", "by how much masks grow, in % of their own side", 5, least=1, most=100),
     Option("control", "yes: also photos with something else removed", "yes", ("yes", "no")),
     Option("writer", "captions: the model that writes pairs", ""),
     Option("limit", "photos or captions to use; 0 for all", 0, least=0),
@@ -138,10 +138,8 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
         fill = inpainting.lama(Path(place))
     kind, _, place = str(options["mask"]).partition(":")
     detector, comma, segmenter = place.partition(",")
-    if kind not in ("grabcut", "sam") or bool(place) != bool(comma) or (place and kind != "sam"):
-        raise UsageError(
-            f"mask={options['mask']!r}", cure="grabcut, sam, or sam:DETECTOR,SEGMENTER"
-        )
+    if kind not in ("box", "sam") or bool(place) != bool(comma) or (place and kind != "sam"):
+        raise UsageError(f"mask={options['mask']!r}", cure="box, sam, or sam:DETECTOR,SEGMENTER")
     scenes = scenes[: options["limit"] or None]
     if options["asker"]:
         scenes = [photo_questions.things_of(scene) for scene in scenes]
@@ -156,6 +154,7 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
         new_questions=bool(options["asker"]),
         control=options["control"] == "yes",
         dilate=options["dilate"],
+        filled=str(options["fill"]).partition(":")[0],
         route="scene-graph" if options["source"] == "gqa" else "image",
     )
     made = (one for scene in scenes for one in maker.pairs(scene))

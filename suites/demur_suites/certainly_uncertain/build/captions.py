@@ -189,9 +189,9 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
     ]
     found = replies(str(options["writer"]), asked, out, seed=seed, schema=FORM.schema)
     made: list[Pair | Drop] = []
+    had: set[tuple[str, str]] = set()
     for one in held:
         photo = photos[one.id]
-        had: set[str] = set()
         for category in CATEGORIES:
             id = f"{one.id}-{category}"
             if isinstance(photo, str):
@@ -199,11 +199,11 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
                 continue
             pair = _made(id, one, category, photo, found[id], name_of(str(options["writer"])))
             if isinstance(pair, Pair):
-                if folded(pair.idk_question) in had:
+                key = (photo.sha256 if photo else one.id, folded(pair.idk_question))
+                if key in had:
                     why = "its unanswerable question stands under another category already"
                     pair = drop(id, "caption", why, pair.idk_question)
-                else:
-                    had.add(folded(pair.idk_question))
+                had.add(key)
             made.append(pair)
     return made
 

@@ -1,8 +1,7 @@
 """Taking things out of a photo: a mask of the thing, grown a little, and the hole filled.
 
-    masks   a given mask; a given box cut out by grabCut; without boxes the region of a classifier's class activation
-            and grabCut; GroundingDINO and SAM of the extra ``hf``
-    fills   OpenCV on a small copy, blended with grain from around the hole; LaMa as TorchScript of the extra ``hf``
+    masks   a given mask; a given box; GroundingDINO and SAM of the extra ``hf``
+    fills   OpenCV on a small copy, blended with grain from around the hole, which can be seen; LaMa as ONNX
 
 Photos have at most `SIDE` pixels on their longer side; float boxes are (x0, y0, x1, y1) as shares of width and height.
 Needs the extra ``photos`` (OpenCV).
@@ -10,7 +9,6 @@ Needs the extra ``photos`` (OpenCV).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from demur.core import errors
 from demur.core.errors import MissingExtra, UsageError
 from demur.core.vision_ops import ensure_torchvision
 from demur_suites.extras import importing
@@ -34,10 +31,14 @@ Box = tuple[float, float, float, float]
 
 SIDE = 640
 """Longer side of the made photos, in pixels."""
+OFFLINE = "opencv"
+"""The filling without a model, in a pair's provenance: it can be seen."""
 KERNEL = 20
-"""Pixels by which a mask is grown (a square of this side), so that no rim of the thing is left."""
-LEAST, MOST = 0.002, 0.65
-"""Share of a photo that a mask may cover."""
+"""Pixels of the rim in which the filling is blended."""
+GROWTH = 5.0
+"""Per cent of a mask's mean side by which it is grown, so that no rim of the thing is left."""
+LEAST, MOST = 0.002, 0.20
+"""Share of a photo that a mask may cover: what fills a larger one is no photo any more."""
 
 
 def cv() -> Any:
@@ -61,53 +62,22 @@ def pixels_of(box: Sequence[float], width: int, height: int) -> tuple[int, int, 
     return left, top, max(left + 1, min(round(x1), width)), max(top + 1, min(round(y1), height))
 
 
-SMALL = 0.25
-"""A box that covers no more of the photo is removed whole: that leaves no rest of the thing."""
-
-
-def mask_in_box(photo: Pixels, box: Sequence[float]) -> Mask:
-    """The thing in a box: the hull of what grabCut finds there (a hull keeps antlers and tails that it misses).
-
-    The whole box where it is small (`SMALL`), or where grabCut finds next to nothing, or all of it.
-    """
-    cv2, (height, width) = cv(), photo.shape[:2]
-    whole = np.zeros((height, width), dtype=bool)
+def mask_of_box(photo: Pixels, box: Sequence[float]) -> Mask:
+    """The whole box, which leaves no rest of the thing."""
+    height, width = photo.shape[:2]
+    mask = np.zeros((height, width), dtype=bool)
     x0, y0, x1, y1 = pixels_of(box, width, height)
-    whole[y0:y1, x0:x1] = True
-    if whole.mean() <= SMALL:
-        return whole
-    half = cv2.resize(
-        photo, (max(1, width // 2), max(1, height // 2)), interpolation=cv2.INTER_AREA
-    )
-    a, b, c, d = pixels_of(box, half.shape[1], half.shape[0])
-    if (c - a) * (d - b) >= 0.98 * half.shape[0] * half.shape[1]:
-        return whole
-    cv2.setRNGSeed(0)
-    found = np.zeros(half.shape[:2], dtype=np.uint8)
-    models = np.zeros((1, 65)), np.zeros((1, 65))
-    cv2.grabCut(
-        half[:, :, ::-1].copy(), found, (a, b, c - a, d - b), *models, 4, cv2.GC_INIT_WITH_RECT
-    )
-    cut = ((found == cv2.GC_FGD) | (found == cv2.GC_PR_FGD)).astype(np.uint8)
-    if not 0.12 * (c - a) * (d - b) < cut.sum() < 0.97 * (c - a) * (d - b):
-        return whole
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(cut)
-    large = [n for n in range(1, len(stats)) if stats[n, cv2.CC_STAT_AREA] >= 0.02 * cut.sum()]
-    hull = np.zeros_like(cut)
-    points = np.argwhere(np.isin(labels, large))[:, ::-1].astype(np.int32)
-    if (
-        np.ptp(points, axis=0) < 0.88 * np.array([c - a, d - b])
-    ).any():  # the box is full of the thing; this is not
-        return whole
-    cv2.fillConvexPoly(hull, cv2.convexHull(points), 1)
-    return (
-        np.asarray(cv2.resize(hull, (width, height), interpolation=cv2.INTER_NEAREST)).astype(bool)
-        & whole
-    )
+    mask[y0:y1, x0:x1] = True
+    return mask
 
 
-def dilated(mask: Mask, kernel: int = KERNEL) -> Mask:
-    """A mask with its small holes closed and its rim widened."""
+def grown(mask: Mask, growth: float = GROWTH) -> Mask:
+    """A mask grown by per cent of its mean side (the root of its area), by at least 3 pixels."""
+    return dilated(mask, max(3, round(growth / 100 * float(mask.sum()) ** 0.5)))
+
+
+def dilated(mask: Mask, kernel: int) -> Mask:
+    """A mask with its small holes closed and its rim widened by a square of ``kernel`` pixels."""
     cv2 = cv()
     square = np.ones((kernel, kernel), dtype=np.uint8)
     closed = cv2.morphologyEx(mask.astype(np.uint8), cv2.MORPH_CLOSE, square)
@@ -145,41 +115,50 @@ def inpaint(photo: Pixels, mask: Mask, seed: int = 0) -> Pixels:
     return np.asarray(np.where(mask[:, :, None], inside, photo), dtype=np.uint8)
 
 
+LAMA_SIDE = 512
+"""Side of the square that a LaMa without a size of its own is given."""
+
+
 def lama(file: Path) -> Any:
-    """LaMa (or any inpainter of its form) as TorchScript: ``fill(photo, mask)`` like `inpaint`.
+    """LaMa (or any inpainter of its form) as ONNX: ``fill(photo, mask)`` like `inpaint`.
+
+    Its inputs are an image, float32 [1, 3, height, width] from 0 to 1, and a mask, float32 [1, 1, height, width]; its
+    output is the image, from 0 to 1 or to 255.
 
     Raises:
-        MissingExtra: torch is not installed.
-        UsageError: the file is not a TorchScript model.
+        MissingExtra: onnxruntime is not installed.
+        UsageError: the file is no such model.
     """
-    with errors.importing("filling by LaMa", extra="hf", module="torch", broken=True):
-        import torch
+    from demur.indexing.encoders.onnx_session import session
+
     if not file.is_file():
         raise UsageError(
-            "no such file",
-            item=str(file),
-            cure="download big-lama as TorchScript and name it: lama:FILE",
+            "no such file", item=str(file), cure="download LaMa as ONNX and name it: lama:FILE"
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # LaMa is published in this form
-            model = torch.jit.load(str(file), map_location="cpu").eval()  # type: ignore[no-untyped-call]
-    except (RuntimeError, ValueError) as error:
+        model = session(file.read_bytes())
+        image, hole = model.get_inputs()
+    except MissingExtra:
+        raise
+    except Exception as error:  # onnxruntime has its own kinds
         raise UsageError(
-            "is not a TorchScript model", item=str(file), cure="give big-lama as TorchScript"
+            "is no ONNX model of an image and a mask", item=str(file), cure="give LaMa as ONNX"
         ) from error
+    if image.shape[1] == 1:
+        image, hole = hole, image
+    high, wide = (side if isinstance(side, int) else LAMA_SIDE for side in image.shape[2:])
 
     def fill(photo: Pixels, mask: Mask, seed: int = 0) -> Pixels:
-        height, width = mask.shape
-        right, below = -width % 8, -height % 8
-        padded = np.pad(photo, ((0, below), (0, right), (0, 0)), mode="edge")
-        hole = np.pad(mask, ((0, below), (0, right)))
-        with torch.inference_mode():
-            made = model(
-                torch.from_numpy(padded).permute(2, 0, 1)[None].float() / 255,
-                torch.from_numpy(hole)[None, None].float(),
-            )
-        whole = (made[0].permute(1, 2, 0).clamp(0, 1) * 255).round().byte().numpy()[:height, :width]
+        cv2, (height, width) = cv(), mask.shape
+        small = cv2.resize(photo, (wide, high), interpolation=cv2.INTER_AREA)
+        part = cv2.resize(mask.astype(np.uint8), (wide, high), interpolation=cv2.INTER_NEAREST)
+        inputs = {
+            image.name: small.transpose(2, 0, 1)[None].astype(np.float32) / 255,
+            hole.name: part[None, None].astype(np.float32),
+        }
+        made = np.asarray(model.run(None, inputs)[0][0]).transpose(1, 2, 0)
+        made = np.clip(made * (255 if made.max() <= 2 else 1), 0, 255).round().astype(np.uint8)
+        whole = cv2.resize(made, (width, height), interpolation=cv2.INTER_CUBIC)
         return np.asarray(np.where(mask[:, :, None], whole, photo), dtype=np.uint8)
 
     return fill
@@ -229,7 +208,7 @@ class Grounded(NamedTuple):
             raise UsageError(
                 f"the weights cannot be loaded: {str(error).splitlines()[0]}",
                 item=f"{detector}, {segmenter}",
-                cure="name folders that hold them: --mask sam:DETECTOR,SEGMENTER; or use --mask grabcut",
+                cure="name folders that hold them: --mask sam:DETECTOR,SEGMENTER; or use --mask box",
             ) from error
 
     def boxes(
@@ -263,22 +242,3 @@ class Grounded(NamedTuple):
             output.pred_masks, given["original_sizes"], given["reshaped_input_sizes"]
         )
         return np.asarray(masks[0][0, 0].numpy(), dtype=bool)
-
-
-def activation_box(photo: Image) -> Box:
-    """The box where the class activation of a classifier's best class is above half its maximum.
-
-    Raises:
-        MissingExtra: the extra ``demo`` (EfficientNet-Lite0) is not installed.
-    """
-    from demur.indexing.encoders.efficientnet_lite0 import EfficientNetLite0, fit_into_square
-
-    activation = EfficientNetLite0.open().activation(fit_into_square(photo))
-    side, longest = activation.shape[0], max(photo.size)
-    rows, columns = np.nonzero(activation >= 0.5 * activation.max())
-    edges = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) / side
-    shown = (
-        np.array([photo.width, photo.height, photo.width, photo.height]) / longest
-    )  # its share of the square
-    x0, y0, x1, y1 = np.clip((edges - (1 - shown) / 2) / shown, 0, 1)
-    return float(x0), float(y0), float(x1), float(y1)

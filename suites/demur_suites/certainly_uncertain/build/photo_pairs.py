@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 JPEG, STAGE = 90, "image"
 TEMPLATES = (IDK, "I don't see any {}.", "There {be} no {} in the image.", "I can't see any {}.")
 """Right answers without the thing; each pair gets one at random."""
+ALIKE = 1.5
+"""Most that another thing may be larger or smaller than the thing, to be taken out as its control."""
 CHANGE = 6.0
 """Least mean difference, in grey levels, that taking a thing out must make inside its mask."""
 YES_NO = ("yes", "no")
@@ -86,6 +88,37 @@ def in_file_name(text: str) -> str:
     return re.sub(r"[^\w.-]+", "_", text)[:20] + f"-{digest(text, 8)}"
 
 
+def _distance(one: Mask, other: Mask) -> float:
+    """Pixels between the middles of two masks."""
+    middles = [np.argwhere(mask).mean(axis=0) for mask in (one, other)]
+    return float(np.linalg.norm(middles[0] - middles[1]))
+
+
+def nearest_patch(form: Mask, taken: Mask, step: int = 4) -> Mask | None:
+    """A mask moved to the nearest place where it covers nothing that is taken; None where there is none.
+
+    Args:
+        form: bool [height, width], moved by multiples of ``step`` pixels; its size stays.
+        taken: bool [height, width].
+        step: pixels.
+    """
+    rows, columns = np.nonzero(form)
+    top, left = int(rows.min()), int(columns.min())
+    patch = form[top : rows.max() + 1, left : columns.max() + 1]
+    high, wide = patch.shape
+    places = [
+        (y, x)
+        for y in range(top % step, form.shape[0] - high + 1, step)
+        for x in range(left % step, form.shape[1] - wide + 1, step)
+    ]
+    for y, x in sorted(places, key=lambda place: (place[0] - top) ** 2 + (place[1] - left) ** 2):
+        if not (taken[y : y + high, x : x + wide] & patch).any():
+            moved = np.zeros_like(form)
+            moved[y : y + high, x : x + wide] = patch
+            return moved
+    return None
+
+
 @dataclass
 class Maker:
     """Makes pairs of scenes.
@@ -95,11 +128,12 @@ class Maker:
         out: folder of the set; photos go below ``images/``.
         seed: of templates, controls and grain.
         fill: `inpainting.inpaint`, or LaMa's.
-        grounded: GroundingDINO and SAM instead of grabCut.
+        grounded: GroundingDINO and SAM instead of whole boxes.
         names: the thing of each question, by a model (`salient.named`); None for rules.
         new_questions: a model writes new questions from the photos (`photo_questions`): one of each thing is enough.
         control: whether to make controls.
-        dilate: pixels by which masks are grown.
+        dilate: per cent of their own mean side by which masks are grown.
+        filled: how holes are filled, for the pairs' provenance.
         route: ``image``, or ``scene-graph`` where boxes and questions are those of scene graphs.
     """
 
@@ -111,7 +145,8 @@ class Maker:
     names: Mapping[str, Named] | None = None
     new_questions: bool = False
     control: bool = True
-    dilate: int = inpainting.KERNEL
+    dilate: float = inpainting.GROWTH
+    filled: str = inpainting.OFFLINE
     route: str = "image"
     _written: dict[str, ImageRef] = field(default_factory=dict, init=False)
 
@@ -207,8 +242,6 @@ class Maker:
         if not things and self.grounded is not None:
             boxes = self.grounded.boxes(photo, label)
             things = [Thing(label=label, box=b) for b in boxes if b[0] < b[2] and b[1] < b[3]]
-        elif not things and not scene.objects:
-            things = [Thing(label=label, box=inpainting.activation_box(photo))]
         for thing in things:
             if thing.mask:
                 with open_image(
@@ -220,55 +253,49 @@ class Maker:
                 found |= (
                     self.grounded.mask(photo, box)
                     if self.grounded
-                    else inpainting.mask_in_box(array, box)
+                    else inpainting.mask_of_box(array, box)
                 )
-        return inpainting.dilated(found, self.dilate) if found.any() else None
+        return inpainting.grown(found, self.dilate) if found.any() else None
 
     def _control(
         self, array: Pixels, mask: Mask, scene: Scene, label: str, words: set[str]
     ) -> Control | None:
-        """The photo without something else: another thing of the scene, else a patch of the mask's form elsewhere.
+        """The photo without something else, as large as the thing: another thing, else a patch of the mask's form.
 
-        Other things that the questions name (``words``: the man of "What does the man hold?") stay: the control must
-        answer the questions too.
+        Of both the nearest to the thing. Other things that the questions name (``words``: the man of "What does the
+        man hold?") stay: the control must answer the questions too. None where there is no room.
         """
         if not self.control:
             return None
-        height, width = mask.shape
-        rng = np.random.Generator(np.random.PCG64(seed_of(self.seed, "control", scene.id, label)))
-
-        def whole(thing: Thing) -> Mask:
-            found = np.zeros_like(mask)
-            if thing.box is not None:
-                x0, y0, x1, y1 = inpainting.pixels_of(thing.box, width, height)
-                found[y0:y1, x0:x1] = True
-            return found
-
         others = [o for o in scene.objects if o.box is not None and not same(o.label, label)]
         named = [o for o in others if stems(o.label) <= words]
-        form_of, mask = mask, np.logical_or.reduce([mask, *map(whole, named)])
-        others = [o for o in others if o not in named]
-        for number in rng.permutation(len(others)):
-            other = inpainting.dilated(whole(others[number]), self.dilate)
-            if not (other & mask).any():
-                return Control(self.fill(array, other, int(number)), others[number].label)
-        cv2 = inpainting.cv()
-        rows, columns = np.nonzero(form_of)
-        form = form_of[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1].astype(
-            np.uint8
-        )
-        for scale in (1.0, 0.7, 0.5, 0.35, 0.25):
-            size = max(4, round(form.shape[1] * scale)), max(4, round(form.shape[0] * scale))
-            if size[0] >= width or size[1] >= height:
-                continue
-            patch = cv2.resize(form, size, interpolation=cv2.INTER_NEAREST).astype(bool)
-            for _ in range(40):
-                x, y = int(rng.integers(0, width - size[0])), int(rng.integers(0, height - size[1]))
-                if not (mask[y : y + size[1], x : x + size[0]] & patch).any():
-                    other = np.zeros_like(mask)
-                    other[y : y + size[1], x : x + size[0]] = patch
-                    return Control(self.fill(array, other, 1), "a patch")
-        return None
+        boxes = {
+            place: inpainting.mask_of_box(array, o.box) for place, o in enumerate(others) if o.box
+        }
+        keep = [boxes[place] for place, o in enumerate(others) if o in named]
+        taken = np.logical_or.reduce([mask, *keep])
+        removable = [
+            (inpainting.grown(boxes[place], self.dilate), o)
+            for place, o in enumerate(others)
+            if o not in named
+        ]
+        alike = [
+            (_distance(other, mask), place, other, thing.label)
+            for place, (other, thing) in enumerate(removable)
+            if not (other & taken).any() and 1 / ALIKE <= other.sum() / mask.sum() <= ALIKE
+        ]
+        if alike:
+            _, place, other, gone = min(alike, key=lambda candidate: candidate[:2])
+            return Control(self.fill(array, other, place), gone)
+        taken = inpainting.grown(taken, 2 * self.dilate)  # its rim would colour the filling
+        n, parts = inpainting.cv().connectedComponents(mask.astype(np.uint8))
+        patches = np.zeros_like(mask)
+        for part in range(1, n):
+            patch = nearest_patch(parts == part, taken | patches)
+            if patch is None:
+                return None
+            patches |= patch
+        return Control(self.fill(array, patches, 1), "a patch")
 
     def _pair(self, scene: Scene, number: int, label: str, array: Pixels, found: Without) -> Pair:
         without, mask, other = found
@@ -296,6 +323,7 @@ class Maker:
                 "photo": scene.image,
                 "object": label,
                 "masked": f"{mask.mean():.3f}",
+                "fill": self.filled,
                 **({"control": other.gone} if other else {}),
             },
             licence=scene.licence,

@@ -1,8 +1,6 @@
-"""Which thing in a photo is a question about? A label, a phrase, or None where taking out one thing changes nothing.
+"""Which thing in a photo is a question about? A label that it names, or what a model names that sees the photo.
 
-A model that sees the photo decides (`named`), or rules do (`salient`): a label that the question or the answer names;
-else the noun phrase after "the", "this", "his" ... A question about the whole photo (time of day, weather, place, kind
-of room), about whether something is there, or about the world is about no thing.
+A question about whether something is there is about no thing: it is answered without it too.
 """
 
 from __future__ import annotations
@@ -20,54 +18,11 @@ from demur_suites.certainly_uncertain.build.calls import replies
 from demur_suites.certainly_uncertain.build.scenes import Scene
 from demur_suites.files import image_in, prompt_text
 
-_WHOLE = re.compile(
-    r"\b(?:day ?time|night ?time|day or (?:at )?night|time of (?:day|year)|season|weather|indoors?|outdoors?"
-    r"|inside or outside|(?:photo|picture|image|scene)(?: been)? (?:taken|shot|show)"
-    r"|what (?:kind|type|sort) of (?:room|place|scene|setting|photo|picture)"
-    r"|what (?:room|place|city|country) is this|black and white)\b",
-    re.IGNORECASE,
-)
 PRESENCE = re.compile(
     r"^\W*(?:(?:is|are|was|were) there|(?:do|can) you see|does (?:the|this) (?:photo|picture|image) show)\b",
     re.IGNORECASE,
 )
 """Asks whether something is there."""
-_WORLD = re.compile(
-    r"^\W*(?:what|which|who|why|how) (?:do|does|did|would) (?:people|one|you|we|it mean)\b|\bin general\b|\busually\b",
-    re.IGNORECASE,
-)
-_PHRASE = re.compile(
-    r"\b(?:the|this|that|these|those|his|her|their|its|an?) ((?:[a-z'-]{1,40} ){0,3}?[a-z'-]{1,40}?)(?:'s\b"
-    r"|(?= (?:is|are|was|were|do|does|did|has|have|in|on|at|of|under|behind|beside|near|next|with|to|from"
-    r"|look(?:s|ing)?|wear(?:ing)?|hold(?:ing)?|made|sitting|standing|doing|facing|point|get|that|which|and|or)\b)|\W{0,9}$)",
-    re.IGNORECASE,
-)  # of a question with single spaces; words are bounded, or a run of apostrophes would take squared time
-_MEASURES = frozenset(
-    [
-        "colour",
-        "color",
-        "shape",
-        "size",
-        "kind",
-        "type",
-        "brand",
-        "name",
-        "number",
-        "side",
-        "pattern",
-        "material",
-        "top",
-        "bottom",
-        "front",
-        "back",
-        "left",
-        "right",
-    ]
-)
-_ACTS = re.compile(
-    r"\W*what (?:is|are) .*\b(?:holding|carrying|wearing|eating|doing|riding|reading)\b",
-    re.IGNORECASE,
-)
 
 
 def stems(text: str) -> set[str]:
@@ -86,30 +41,19 @@ def holds_answer(question: str, answer: str, but: set[str]) -> bool:
     )
 
 
-def salient(question: str, answer: str, labels: Sequence[str] = ()) -> str | None:
-    """The thing that a question is about.
+def salient(question: str, answer: str, labels: Sequence[str]) -> str | None:
+    """The thing that a question is about: the longest label that it names, else one that its answer names.
 
-    Args:
-        question: about a photo.
-        answer: to it.
-        labels: of the things whose place is known; one of them is returned where one is named.
-
-    >>> salient("What colour is the old car?", "red"), salient("Is it day or night?", "day")
+    >>> salient("What colour is the old car?", "red", ["car", "old car"]), salient("Is there a car?", "yes", ["car"])
     ('old car', None)
-    >>> salient("What is the man holding?", "an umbrella", ["umbrella", "man"])
-    'umbrella'
     """
-    if _WHOLE.search(question) or PRESENCE.search(question) or _WORLD.search(question):
+    if PRESENCE.search(question):
         return None
-    for text in (answer, question) if _ACTS.match(question) else (question, answer):
-        found = [label for label in labels if stems(label) <= stems(text)]
-        if found:
-            return max(found, key=len)
-    if labels:
-        return None
-    phrases = [" ".join(p.split()) for p in _PHRASE.findall(" ".join(question.split()))]
-    named = [p for p in phrases if not stems(p) <= _MEASURES]
-    return named[0].lower() if named else None
+    for text in (question, answer):
+        named_there = [label for label in labels if stems(label) <= stems(text)]
+        if named_there:
+            return max(named_there, key=len)
+    return None
 
 
 class Named(NamedTuple):

@@ -6,7 +6,8 @@ A line of a scenes file:
      "questions": [{"question": "What colour is the dog?", "answer": "brown", "object": "dog"}], "licence": "..."}
 
 Boxes are (x0, y0, x1, y1), as shares of width and height or in pixels; an object may name a ``mask`` file (white on
-black) instead. ``objects`` may be empty, and ``object`` left out: demur then finds both (`salient`, `inpainting`).
+black) instead. Where ``object`` is left out, it is the label that the question names, or what ``--finder`` says; what
+has neither box nor mask needs ``--mask sam``.
 """
 
 from __future__ import annotations

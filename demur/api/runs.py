@@ -1,33 +1,24 @@
-"""The public functions; `demur.values` holds the values that they return.
-
-A path is a ``str`` or `Path`; a part is a name or an object (a system is a name such as ``model:openai/gpt-4o``, or any
-function). All functions also work in a running event loop (a notebook). Results print as tables, also in a notebook,
-and convert with ``to_pandas()`` and ``to_arrow()``. The command's verbs call the same functions.
-"""
+"""Runs: asked, opened, compared, gated, reported."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from demur.core.checked import checked
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.untrusted import trusting
-from demur.values import Comparison, Evaluation, Evaluations, Index, StrPath
+from demur.values import Comparison, Evaluation, Evaluations, Report, StrPath
 
 if TYPE_CHECKING:
     from demur.core.progress import Progress
-    from demur.core.records import Verdict
-    from demur.curation.build.recipe import BuildRecipe
-    from demur.curation.from_docs.make import DocsRelease
     from demur.evaluation.asks import Written
     from demur.evaluation.export import Exported
     from demur.evaluation.options import RunOptions
-    from demur.indexing.ivf import Kind
-    from demur.models import Budget, Estimate
+    from demur.models import Estimate
     from demur.release import Release
-    from demur.reports.gate import Gate
+    from demur.reports.gate import Demands, Gate
     from demur.scenarios.systems import SystemLike
 
 Scenarios = str | Sequence[str]
@@ -235,18 +226,17 @@ def _run_options(system: SystemLike, name: str, options: dict[str, Any]) -> RunO
     return RunOptions.of({**of_run, "system_options": {**of_system, **named}})
 
 
-def _several(texts: Scenarios) -> list[str]:
-    return [texts] if isinstance(texts, str) else list(texts)
-
-
 def _folder(run: StrPath | Evaluation) -> Path:
     return run.folder if isinstance(run, Evaluation) else Path(run)
 
 
-def _budget(dollars: float | None) -> Budget | None:
-    from demur.models import Budget
-
-    return None if dollars is None else Budget(dollars)
+def _release_of(
+    runs: Sequence[StrPath | Evaluation], release: StrPath | None = None
+) -> Path | None:
+    """The release of some runs: the one that is named, else that of an evaluation."""
+    if release is not None:
+        return Path(release)
+    return next((r.release for r in runs if isinstance(r, Evaluation) and r.release), None)
 
 
 def _steps(progress: bool | Progress) -> Progress:
@@ -298,12 +288,8 @@ def compare(
     from demur.reports.compare import compare as paired
     from demur.reports.data import load, one_run
 
-    release_of_runs = next(
-        (r.release for r in (first, second) if isinstance(r, Evaluation) and r.release is not None),
-        None,
-    )
     folders = [one_run(_folder(r)) for r in (first, second)]
-    data = load(folders, release_of_runs if release is None else Path(release))
+    data = load(folders, _release_of([first, second], release))
     return Comparison(
         paired(
             data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items
@@ -312,193 +298,25 @@ def compare(
 
 
 @checked
-def grade(
-    question: str,
-    answers: str | Sequence[str],
-    response: str,
-    *,
-    judge: str = "local",
-    choices: Mapping[str, str] | Sequence[tuple[str, str]] = (),
-) -> Verdict:
-    """Grade one response: correct, incorrect or deflected; failed for an empty one, unjudged where a judge's call fails.
-
-    Args:
-        question: the question.
-        answers: accepted answers; any one of them is right.
-        response: the system's response. Untrusted.
-        judge: who grades.
-        choices: letter -> text of the options; ``answers`` are then letters or texts of the right ones.
-
-    >>> grade("Which river is it?", answers=["Danube"], response="The Danube, I think.").outcome.value
-    'correct'
-    """
-    from pydantic import ValidationError
-
-    from demur.core.store import why_invalid
-    from demur.evaluation.rejudge import GradeRow, grade_items, row_item
-    from demur.judge.base import open_judge
-
-    try:
-        row = row_item(
-            GradeRow(
-                id="grade",
-                question=question,
-                answers=tuple(_several(answers)),
-                response=response,
-                choices=dict(choices),
-            )
-        )
-    except ValidationError as error:
-        raise UsageError(
-            why_invalid(error), item="grade", cure="give an accepted answer, not an empty one"
-        ) from error
-    [verdict] = grade_items(open_judge(judge), [row])
-    return verdict
-
-
-@checked
-def build_index(
-    corpora: StrPath | Sequence[StrPath],
-    out: StrPath,
-    *,
-    encoder: str = "offline",
-    text_encoder: str | None = None,
-    chunk: str = "",
-    tokenizer: str | None = None,
-    kind: Kind | Literal["auto"] = "auto",
-    skip_bad: bool = False,
-    fresh: bool = False,
-    progress: bool = False,
-) -> Index:
-    """Build an index folder from documents; continues an interrupted build, and reuses an equal finished one.
-
-    Args:
-        corpora: files, folders, pools or ``READER:PATH?key=value``, as ``demur index build`` takes them.
-        out: index folder.
-        encoder: encoder of images and texts.
-        text_encoder: another encoder for passages.
-        chunk: ``SIZE:OVERLAP`` in tokens (VLM-DeflectionBench: 250:32); empty to keep texts whole.
-        tokenizer: a tokenizer.json; None counts words.
-        kind: kind of vector index.
-        skip_bad: leave out bad documents, and list them in the folder.
-        fresh: replace an index of other documents or encoders that is in ``out``.
-        progress: show progress on standard error.
-    """
-    from demur.retrieval.indexes import build_from
-
-    corpus_names = [
-        str(corpus) for corpus in ([corpora] if isinstance(corpora, str | Path) else corpora)
-    ]
-    build_from(
-        corpus_names,
-        Path(out),
-        encoder=encoder,
-        text_encoder=text_encoder,
-        chunk=chunk,
-        tokenizer=tokenizer,
-        kind=kind,
-        skip_bad=skip_bad,
-        fresh=fresh,
-        progress=progress,
-    )
-    return Index(out, encoder=encoder, text_encoder=text_encoder)
-
-
-@checked
-def open_index(
-    folder: StrPath,
-    *,
-    encoder: str | None = None,
-    text_encoder: str | None = None,
-    trust_code: bool = False,
-    trust_hosts: bool = False,
-) -> Index:
-    """Open an index folder for search.
-
-    Args:
-        folder: of the index.
-        encoder: in place of the one that its manifest names.
-        text_encoder: likewise, of its passages.
-        trust_code: run code, and read files elsewhere, that the folders here name.
-        trust_hosts: call hosts, and send environment variables, that the files here name.
-
-    Raises:
-        UntrustedFile: its manifest names code or files elsewhere.
-    """
-    with trusting(code=trust_code, hosts=trust_hosts):
-        return Index(folder, encoder=encoder, text_encoder=text_encoder)
-
-
-@checked
-def build_release(
-    recipe: StrPath | BuildRecipe,
-    out: StrPath,
-    *,
-    skip_bad: bool = False,
-    budget: float | None = None,
-    concurrency: int | None = None,
-    progress: bool = False,
-    trust_code: bool = False,
-    trust_hosts: bool = False,
-) -> Release:
-    """Build a release from sources by a recipe: gates, mining, checks, freeze; continues an interrupted build.
-
-    Args:
-        recipe: a YAML file, or a `demur.curation.build.recipe.BuildRecipe`.
-        out: build folder; the release is ``out/release``.
-        skip_bad: leave out bad records, and count them.
-        budget: dollars; stops before exceeding them, and the same call continues.
-        concurrency: calls in flight per endpoint.
-        progress: show progress on standard error.
-        trust_code: run code, and read files elsewhere, that the folders here name.
-        trust_hosts: call hosts, and send environment variables, that the files here name.
-
-    Raises:
-        BadInput: problems of the sources; names all of them.
-        UsageError: the recipe names unknown parts, or no sample remains.
-    """
-    from demur.curation.build.curate import curate
-    from demur.curation.build.recipe import BuildRecipe, load_recipe
-
-    build_recipe = recipe if isinstance(recipe, BuildRecipe) else load_recipe(Path(recipe))
-    base = Path() if isinstance(recipe, BuildRecipe) else Path(recipe).parent
-    with _steps(progress) as steps, trusting(code=trust_code, hosts=trust_hosts):
-        return curate(
-            build_recipe,
-            Path(out),
-            base=base,
-            skip_bad=skip_bad,
-            budget=_budget(budget),
-            steps=steps,
-            concurrency=concurrency,
-        ).release
-
-
-@checked
 def gate(
     run: StrPath | Evaluation,
     *,
-    min_declined: Mapping[str, float] | None = None,
-    min_accuracy: Mapping[str, float] | None = None,
-    max_hallucination: Mapping[str, float] | None = None,
-    max_deflection: Mapping[str, float] | None = None,
-    min_joint: float | None = None,
     baseline: StrPath | Evaluation | None = None,
+    release: StrPath | None = None,
     max_failed: float = 0.1,
     allow_undecided: bool = False,
+    **demands: Unpack[Demands],
 ) -> Gate:
     """Decide whether a run is good enough, and not worse than a baseline; ``demur gate``.
 
     Args:
         run: the run.
-        min_declined: scenario -> lowest share declined of the questions that it is right to decline.
-        min_accuracy: scenario -> lowest share of right answers: ``{"full": 0.6}``.
-        max_hallucination: scenario -> highest share of wrong answers.
-        max_deflection: scenario -> highest share of deflections.
-        min_joint: lowest share of questions that are right in all scenarios of the run.
         baseline: run that it must not be worse than.
+        release: release of the run; the evaluation's own, or the one beside the run, when None.
         max_failed: share of failed answers above which the system counts as down.
         allow_undecided: what cannot be decided is green.
+        demands: ``min_declined``, ``min_accuracy``, ``max_hallucination`` and ``max_deflection``: scenario -> share, as
+            in ``{"full": 0.6}``; ``min_joint``: a share (`demur.reports.gate.Demands`).
 
     Returns:
         ``state`` (pass, fail, undecided, down), ``exit_code``, ``checks``; ``text()``, ``markdown()``, ``junit()``.
@@ -510,13 +328,11 @@ def gate(
     from demur.reports.gate import gate as decide
     from demur.reports.gate import limits_of
 
-    limits = limits_of(min_declined, min_accuracy, max_hallucination, max_deflection, min_joint)
-    release = run.release if isinstance(run, Evaluation) else None
     return decide(
         _folder(run),
-        limits,
+        limits_of(**demands),
         baseline=None if baseline is None else _folder(baseline),
-        release=release,
+        release=_release_of([run], release),
         most_failed=max_failed,
         allow_undecided=allow_undecided,
     )
@@ -531,8 +347,9 @@ def report(
     tables: StrPath | None = None,
     groups: Mapping[str, str] | None = None,
     verdicts: str = "",
-) -> Path:
-    """Write one self-contained HTML file of some runs; returns its path.
+    image_budget: float = 12.0,
+) -> Report:
+    """Write one self-contained HTML file of some runs.
 
     Args:
         runs: evaluations, run folders, or folders that hold runs.
@@ -541,52 +358,26 @@ def report(
         tables: folder for tables (.txt .md .tex .csv) and figures (.svg) for a paper.
         groups: run name -> its section of Table 4: ``open``, ``closed`` or your own words.
         verdicts: name of the verdicts given by ``demur judge run --name``; "" for the runs' own.
+        image_budget: megabytes of all images in the page; 0 for none.
+
+    Raises:
+        UsageError: a path is no run, there are no such verdicts, or the images' budget is none.
     """
     from demur.reports.data import load
     from demur.reports.html import write_report
 
-    all_runs = [runs] if isinstance(runs, str | Path | Evaluation) else list(runs)
-    releases = (r.release for r in all_runs if isinstance(r, Evaluation) and r.release is not None)
-    release_used = next(releases, None) if release is None else Path(release)
-    data = load([_folder(r) for r in all_runs], release_used, verdicts=verdicts)
-    write_report(data, Path(out), groups=groups, tables=None if tables is None else Path(tables))
-    return Path(out)
-
-
-@checked
-def from_docs(
-    docs: StrPath,
-    questions: StrPath,
-    out: StrPath,
-    *,
-    accept_found: bool = False,
-    progress: bool = False,
-    trust_code: bool = False,
-    **options: Any,
-) -> DocsRelease:
-    """Make a small release from your own documents and questions; ``demur from-docs``.
-
-    Args:
-        docs: a folder or file of documents: Markdown, text, HTML, PDF, rows of tables; or a corpus by name.
-        questions: JSONL, CSV, Parquet, or one question per line; with answers where they are known.
-        out: folder for ``release``, ``corpora`` and ``review``.
-        accept_found: accept the proposed gold passages without a review.
-        progress: show progress on standard error.
-        trust_code: read files elsewhere that links in the folder lead to.
-        options: name, version, chunk, candidates, distractors, licence, skip_bad
-            (`demur.curation.from_docs.make.from_docs`).
-
-    Returns:
-        ``release``, or None and in ``waiting`` the questions whose passages need a review (in ``review``).
-    """
-    from demur.curation.from_docs.make import from_docs as make_release
-
-    with _steps(progress) as steps, trusting(code=trust_code):
-        return make_release(
-            Path(docs),
-            Path(questions),
-            Path(out),
-            accept_found=accept_found,
-            steps=steps,
-            **options,
+    if not 0 <= image_budget < 1e6:
+        raise UsageError(
+            f"image budget {image_budget:g} MB",
+            cure="write --image-budget 12, or 0 for no pictures",
         )
+    all_runs = [runs] if isinstance(runs, str | Path | Evaluation) else list(runs)
+    data = load([_folder(r) for r in all_runs], _release_of(all_runs, release), verdicts=verdicts)
+    files = write_report(
+        data,
+        Path(out),
+        image_budget=round(image_budget * 1_000_000),
+        groups=groups,
+        tables=None if tables is None else Path(tables),
+    )
+    return Report(Path(out), tuple(files), data)
