@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,26 @@ def run_options(args: argparse.Namespace, **values: Any) -> RunOptions:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) -> None:
-    """All arguments of a verb that asks systems."""
+    """All arguments of a verb that asks systems the questions of a release."""
     add_question_arguments(parser, sweeps=sweeps)
+    add_system_arguments(parser)
+    parser.add_argument(
+        "--judge",
+        default="local",
+        help="who grades: local (offline), cascade:MODEL (the model for what local is unsure of), model:MODEL, "
+        "module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
+        "which your product declines: local?phrases=FILE, cascade:MODEL?phrases=FILE (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--encoder",
+        default="",
+        help="for systems that read with embeddings (default: the release's)",
+    )
+    add_shared(parser, "--json", json="print the results as JSON")
+
+
+def add_system_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of every verb that asks systems: which ones, how, and what that may cost."""
     parser.add_argument(
         "--system",
         "--systems",
@@ -143,18 +162,6 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) 
         default=Path("runs"),
         help="folder for the run folders (default: %(default)s)",
     )
-    parser.add_argument(
-        "--judge",
-        default="local",
-        help="who grades: local (offline), cascade:MODEL (the model for what local is unsure of), model:MODEL, "
-        "module:Class; a MODEL is openai/gpt-4o, http://host:8000/v1#name ...; to add sentences with "
-        "which your product declines: local?phrases=FILE, cascade:MODEL?phrases=FILE (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--encoder",
-        default="",
-        help="for systems that read with embeddings (default: the release's)",
-    )
     add_shared(
         parser,
         "--concurrency",
@@ -168,7 +175,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) 
         help="ask nothing new after M minutes (exit 3); run again to continue",
     )
     model = parser.add_argument_group("models (systems such as model: and multi_agent:)")
-    model.add_argument("--temperature", type=float, help="sampling temperature")
+    model.add_argument("--temperature", type=_temperature, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
     model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
     model.add_argument("--sampling-seed", type=int, help="seed sent to the server")
@@ -190,10 +197,19 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) 
         help="images the model accepts at once (default: %(default)s)",
     )
     add_money_arguments(parser)
-    add_shared(parser, "--json", json="print the results as JSON")
 
 
-def _system_options(args: argparse.Namespace) -> dict[str, Any]:
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number from 0, got {text[:40]!r}")
+    return value
+
+
+def system_options(args: argparse.Namespace) -> dict[str, Any]:
     """Sampling and layout of models, as far as they were given."""
     from demur.scenarios.render import Layout
 
@@ -214,7 +230,7 @@ def ask_and_print(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     from demur import api
     from demur.core.progress import TerminalProgress
 
-    options = run_options(args, system_options=_system_options(args))
+    options = run_options(args, system_options=system_options(args))
     if sweeps and not options.varies:
         cure = "add --distractors 0:4, --positions 0:4, --modality grid or --strictness all; or use 'demur run'"
         raise UsageError("nothing varies in this sweep", cure=cure)

@@ -327,27 +327,49 @@ def planned(
     *,
     per_second: float | None = None,
 ) -> Estimate:
-    """The cost of `ask` with the same arguments: one line per model and per system of the user's own.
+    """The cost of `ask` with the same arguments; see `planned_tasks`."""
+    samples = list(release.samples())
+    tasks = questions.tasks(options, samples, release.sha256)
+    _check_names(systems, options)
+    return planned_tasks(
+        systems,
+        tasks,
+        options,
+        lambda: system_context(release, None, samples, options),
+        per_second=per_second,
+    )
+
+
+def planned_tasks(
+    systems: Sequence[str],
+    tasks: Sequence[Task],
+    options: RunOptions,
+    context_of: Callable[[], SystemContext],
+    *,
+    per_second: float | None = None,
+) -> Estimate:
+    """The cost of asking systems: one line per model and per system of the user's own.
 
     The user's systems are opened, so that a wrong name fails now; their cost is unknown. The built-in systems compute
     their answers and have no line.
 
     Args:
+        systems: names.
+        tasks: what each is asked.
+        options: of the run.
+        context_of: a new context for a system.
         per_second: replies per second, for the time.
     """
     from demur.models import Estimate, EstimateLine
     from demur.models.estimate import estimate_calls
 
-    samples = list(release.samples())
-    tasks = questions.tasks(options, samples, release.sha256)
     total = Estimate()
-    _check_names(systems, options)
     for system in systems:
         name_given, spec = split_name(system)
         kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
             continue
-        context = system_context(release, None, samples, options)
+        context = context_of()
         if kind == "model":
             model = ModelSystem(split_part(str(spec))[1], context)
             asks = [t.ask for t in tasks if not model.skip_reason(t.ask)]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from demur.core.store import Problems
 from demur_suites.base import suite, suites
 from demur_suites.published import Finding, PublishedRow, csv_lower
-from demur_suites.scenario_tables import audit, read_lines
+from demur_suites.scenario_tables import SCENARIOS
 
 
 class Audit(NamedTuple):
@@ -31,17 +31,21 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
         DataError: two columns of a table have one name.
         StorageError: a file cannot be read.
     """
-    tables_of = {name: suite(name).published_tables for name in suites()}
-    rows: dict[str, list[PublishedRow]] = {}
-    lines = []
+    kinds = [kind for name in suites() if (kind := suite(name).published_tables)] + [SCENARIOS]
+    rows: list[list[PublishedRow]] = [[] for _ in kinds]
     for path in paths:
-        held = csv_lower(path, Problems())
-        columns = set(held[0][1]) if held else set()
-        told = columns - {"model", "n"}
-        owner = next((n for n, t in tables_of.items() if t and told and columns <= t.columns), None)
-        if owner is None:
-            lines += read_lines(path, problems)
-        else:
-            rows.setdefault(owner, []).extend(csv_lower(path, problems))
-    findings = [f for name, t in tables_of.items() if t for f in t.audit(rows.get(name, ()))]
-    return Audit([*findings, *audit(lines)], len(lines) + sum(map(len, rows.values())))
+        read = csv_lower(path, problems)
+        columns = set(read[0][1]) if read else set()
+        own = columns - {"model", "n"}
+        place = next((k for k, kind in enumerate(kinds) if own and columns <= kind.columns), None)
+        if place is None:
+            unknown = ", ".join(sorted(columns - SCENARIOS.columns)) or "no line of figures"
+            known = ", ".join(sorted(SCENARIOS.columns))
+            problems.add(path.name, f"no kind of table has its columns ({unknown}); known: {known}")
+            continue
+        for where, row in read:
+            if kinds[place] is SCENARIOS:
+                row["table"] = f"table {row.get('table', '').strip() or path.stem}"
+            rows[place].append((where, row))
+    findings = [f for kind, own in zip(kinds, rows, strict=True) for f in kind.audit(own)]
+    return Audit(findings, sum(map(len, rows)))

@@ -16,6 +16,7 @@ from demur_suites.records import Outputs
 
 if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task
+    from demur.models import Estimate
     from demur.scenarios.systems import SystemLike
 
 
@@ -77,6 +78,14 @@ class Suite(Contract[I, S]):
         from demur_suites.running import run
 
         return run(self, path, systems, out, **how)
+
+    def plan(
+        self, path: str | Path, systems: str | Sequence[str], out: str | Path, **how: Any
+    ) -> Estimate:
+        """What `run` with the same arguments would cost; see `demur_suites.running.planned`."""
+        from demur_suites.running import planned
+
+        return planned(self, path, systems, out, **how)
 
     def scores(self, items: Sequence[I], outputs: Outputs, **how: Any) -> list[S]:
         """The score of each model; see `demur_suites.scoring.score_models`."""

@@ -7,7 +7,9 @@ escaped (`demur.reports.markup.text`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -84,6 +86,19 @@ class Card(NamedTuple):
     """Bytes of its pictures."""
 
 
+def named_once(table: Table) -> Table:
+    """A table for people: a name that the row above has too, behind the same names, is left out."""
+    names = [n for n, column in enumerate(table.columns) if column.align == "left"]
+    leading = [n for place, n in enumerate(names) if n == place]
+    rows = [list(row) for row in table.rows]
+    for above, row in reversed([*pairwise(rows)]):
+        for n in leading:
+            if row[n] != above[n]:
+                break
+            row[n] = ""
+    return replace(table, rows=tuple(map(tuple, rows)))
+
+
 def write_gallery(
     out: Path,
     *,
@@ -105,6 +120,7 @@ def write_gallery(
 
     Images beyond `IMAGE_BUDGET` are left out, with a note.
     """
+    tables = [named_once(table) for table in tables]
     given = list(cards)
     refs: dict[str, ImageRef] = {}
     readers: dict[str, Callable[[ImageRef], bytes]] = {}

@@ -52,13 +52,24 @@ class Option(NamedTuple):
             raise UsageError(f"{self.name} is {value}", cure=f"give {kind}{lower}{upper}")
 
 
-def filled(suite: str, options: tuple[Option, ...], values: Mapping[str, Any]) -> dict[str, Any]:
+LEDGER = Option(
+    "ledger",
+    "file that keeps the judge's replies, each paid for once; by default calls.sqlite of the runs, where there are any",
+    "judge-calls.sqlite",
+)
+"""Of a suite whose score asks a judge."""
+
+
+def filled(
+    suite: str, options: tuple[Option, ...], values: Mapping[str, Any], also: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """A value for each option: the one in ``values``, else its default.
 
     Args:
         suite: its name, for the error.
         options: those that there are.
         values: by name.
+        also: further names that whoever was called would have taken, for the error.
 
     Raises:
         UsageError: there is no such option, or it does not take the value.
@@ -66,7 +77,8 @@ def filled(suite: str, options: tuple[Option, ...], values: Mapping[str, Any]) -
     known = {option.name: option for option in options}
     for name, value in values.items():
         if name not in known:
-            cure = f"{did_you_mean(name, tuple(known))} it has {', '.join(known) or 'none'}".strip()
+            names = (*known, *also)
+            cure = f"{did_you_mean(name, names)} it has {', '.join(names) or 'none'}".strip()
             raise UsageError(f"{suite} has no option {name!r}", cure=cure)
         known[name].check(value)
     return {name: values.get(name, option.default) for name, option in known.items()}

@@ -1,6 +1,6 @@
-"""Published tables of suites: the arithmetic that their own figures must obey.
+"""Published tables: the arithmetic that their own figures must obey.
 
-A suite states it as rules (`share_of`, `follows`, or a `Rule` of its own); one code checks them for every suite.
+Who knows a kind of table states it as rules (`share_of`, `follows`, or a `Rule` of its own); one code checks them all.
 Figures stand for all that rounds to them. Known errors of a suite's paper are in its ``errata.csv``.
 """
 
@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from demur.core.store import Problems
@@ -19,6 +20,7 @@ PublishedRow = tuple[str, dict[str, str]]
 """(file and line, column -> cell)."""
 LARGEST = 1e9
 """No figure of a table is larger."""
+EPS = 1e-9
 
 
 def csv_lower(path: Path, problems: Problems) -> list[PublishedRow]:
@@ -37,7 +39,7 @@ class Finding(NamedTuple):
     """One impossibility."""
 
     kind: str
-    """sum, total, n, disagree, count, kappa; number where a suite's table holds none."""
+    """sum, total, n, disagree, count, kappa ...; number where a cell holds none that is possible."""
     severity: Literal["defect", "note"]
     where: str
     message: str
@@ -47,10 +49,14 @@ class Printed(NamedTuple):
     """What tables print of one system under one condition.
 
     Attributes:
+        who: what it is about, in words.
+        texts: column -> text.
         value: column -> number.
-        half: column -> half a unit of the last digit printed; 0 of what was filled in.
+        half: column -> half a unit of the last digit printed; 0 of counts, and of what was filled in.
     """
 
+    who: str
+    texts: Mapping[str, str]
     value: dict[str, float]
     half: dict[str, float]
 
@@ -67,6 +73,7 @@ class Rule(NamedTuple):
         columns: a line without one of them is not checked.
         fault: what is wrong with a line; "" where nothing is.
         unless: a line with this column is not checked.
+        severity: of the finding.
     """
 
     kind: str
@@ -76,15 +83,31 @@ class Rule(NamedTuple):
     severity: Literal["defect", "note"] = "defect"
 
 
-def share_of(column: str, n: str | int, *, unit: float = 1.0, percent: bool = True) -> Rule:
-    """A share must be so many of n items (a column, or a number), in steps of ``unit`` items."""
+def share_of(
+    column: str,
+    n: str | int,
+    *,
+    unit: float = 1.0,
+    percent: bool = True,
+    off: tuple[float, float] = (0.0, math.inf),
+) -> Rule:
+    """A share must be so many of n items.
+
+    Args:
+        column: the share.
+        n: a column, or a number.
+        unit: steps of a count: half an item.
+        percent: whether it is in per cent.
+        off: found is a share that is further off than its rounding, and by more than the first and at most the second.
+    """
     scale = 100 if percent else 1
 
     def fault(line: Printed) -> str:
         items = line.value[n] if isinstance(n, str) else n
         value, half = line.value[column], line.half[column]
         count = unit * round(value * items / scale / unit)
-        if items and abs(scale * count / items - value) <= half + 1e-9:
+        gap = abs(scale * count / items - value) if items else math.inf
+        if gap <= half + EPS or not off[0] + EPS < gap <= off[1] + EPS:
             return ""
         nearest = f": {count:g} of {items:g} is {scale * count / items:.4g}" if items else ""
         return f"{column} {value:g} is no share of {items:g}{nearest}"
@@ -115,7 +138,7 @@ def follows(
     def fault(line: Printed) -> str:
         results = [formula(*corner) for corner in product(*(line.ends(c) for c in of))]
         defined = [r for r in results if r is not None]
-        value, room = line.value[column], line.half[column] + slack + 1e-9
+        value, room = line.value[column], line.half[column] + slack + EPS
         if not defined:
             return f"{column} {value:g} is printed where it is undefined"
         low, high = min(defined), max(defined)
@@ -128,21 +151,25 @@ def follows(
 
 
 class PublishedTables(NamedTuple):
-    """How a suite's published tables look, and what they must obey.
+    """How a kind of published table looks, and what it must obey.
 
     Attributes:
-        columns: in lower case; a table whose columns are among them is the suite's.
+        columns: in lower case; a table whose columns are among them is of this kind.
         rules: of each line.
         texts: columns that hold text; those that are filled say what a row is about.
         counts: columns that hold whole numbers.
+        bounds: column -> the least and the greatest number that it can hold.
         fill: numbers that a row leaves unsaid (the sizes that the paper states).
+        across: what several lines must obey together.
     """
 
     columns: frozenset[str]
     rules: tuple[Rule, ...]
     texts: tuple[str, ...] = ("model",)
     counts: frozenset[str] = frozenset()
+    bounds: Mapping[str, tuple[float, float]] = MappingProxyType({})
     fill: Callable[[Mapping[str, str]], Mapping[str, float]] = lambda row: {}
+    across: Callable[[Sequence[Printed]], Iterable[Finding]] = lambda lines: ()
 
     def audit(self, rows: Iterable[PublishedRow]) -> list[Finding]:
         """What is impossible in rows; what several tables print of one system is checked together.
@@ -152,13 +179,14 @@ class PublishedTables(NamedTuple):
         found: list[Finding] = []
         lines: dict[str, Printed] = {}
         for place, row in rows:
-            who = ", ".join(row[c].strip() for c in self.texts if row.get(c, "").strip()) or place
-            line = lines.setdefault(who, Printed({}, {}))
+            texts = {c: row[c].strip() for c in self.texts if row.get(c, "").strip()}
+            who = ", ".join(texts.values()) or place
+            line = lines.setdefault(who, Printed(who, texts, {}, {}))
             for column in sorted(set(row) - set(self.texts)):
-                text = row[column].strip().rstrip("*").strip().replace("\u2212", "-")
+                text = row[column].strip().rstrip("*% ").replace("\u2212", "-")
                 if text in ("", "-", "\u2013", "\u2014"):
                     continue
-                value = _number(text, whole=column in self.counts)
+                value = self._number(column, text)
                 if value is None:
                     message = f"{column} is {row[column]!r}, which is not a possible value"
                     found.append(Finding("number", "defect", f"{place}, {who}", message))
@@ -166,26 +194,24 @@ class PublishedTables(NamedTuple):
                     message = f"{column} is {line.value[column]:g} and, in {place}, {value:g}"
                     found.append(Finding("disagree", "defect", who, message))
                 else:
-                    line.half[column] = (
-                        0.0 if column in self.counts else 0.5 * 10.0 ** -len(text.partition(".")[2])
-                    )
+                    digits = len(text.replace(",", ".").partition(".")[2])
+                    line.half[column] = 0.0 if column in self.counts else 0.5 * 10.0**-digits
             for column, value in self.fill(row).items():
                 if line.value.setdefault(column, value) == value:
                     line.half.setdefault(column, 0.0)
-        for who, line in lines.items():
+        for line in lines.values():
             for rule in self.rules:
                 checked = set(rule.columns) <= set(line.value) and rule.unless not in line.value
                 if checked and (fault := rule.fault(line)):
-                    found.append(Finding(rule.kind, rule.severity, who, fault))
-        return found
+                    found.append(Finding(rule.kind, rule.severity, line.who, fault))
+        return [*found, *self.across([*lines.values()])]
 
-
-def _number(text: str, *, whole: bool) -> float | None:
-    """A number that a table can print; None for other text."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    if not math.isfinite(value) or abs(value) > LARGEST:
-        return None
-    return None if whole and (value < 0 or value % 1) else value
+    def _number(self, column: str, text: str) -> float | None:
+        """A number that a column can hold, as spreadsheets of any country write it; None for other text."""
+        whole = column in self.counts
+        try:
+            value = float(text.replace(",", "" if whole else "."))
+        except ValueError:
+            return None
+        low, high = self.bounds.get(column, (0.0 if whole else -LARGEST, LARGEST))
+        return value if low <= value <= high and not (whole and value % 1) else None

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.code import code_digest
 from demur.core.errors import UsageError
@@ -14,7 +14,7 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import AnswerSpec, Ask, ContextSet, Response, Sample, Scenario, Verdict
 from demur.core.store import digest
 from demur.core.uris import read_image
-from demur.evaluation.asking import Opened, ask_opened
+from demur.evaluation.asking import Opened, ask_opened, planned_tasks
 from demur.evaluation.options import RunOptions
 from demur.evaluation.run_folder import Task
 from demur.evaluation.runner import Plan
@@ -22,8 +22,12 @@ from demur.scenarios.conditions import Prompts
 from demur.scenarios.render import ask as make_ask
 from demur.scenarios.systems import SystemContext, SystemLike, name_of, split_name
 from demur_suites.contract import Contract
-from demur_suites.records import Grader
+from demur_suites.options import LEDGER, filled
+from demur_suites.records import Grader, Loaded
 from demur_suites.scoring import graded
+
+if TYPE_CHECKING:
+    from demur.models import Estimate
 
 
 def tasks_of(
@@ -67,21 +71,92 @@ def tasks_of(
     return tasks
 
 
+ASKING = (
+    "limit",
+    "prompts",
+    "system_options",
+    "concurrency",
+    "budget",
+    "prices",
+    "fresh",
+    "minutes",
+)
+"""What a run takes besides the options of the score, by the names of `RunOptions`; ``limit`` asks the questions of so
+many items, the first ones, and ``prompts`` is a file in place of the suite's, or a folder of files named as those."""
+
+
+class Ready(NamedTuple):
+    """A run before the first question.
+
+    Attributes:
+        loaded: its items.
+        tasks: what each system is asked.
+        options: how.
+        values: of the options of the score.
+        prompts: the words.
+        systems: as they were named.
+    """
+
+    loaded: Loaded[Any]
+    tasks: list[Task]
+    options: RunOptions
+    values: dict[str, Any]
+    prompts: Prompts
+    systems: list[SystemLike]
+
+    def context(self) -> SystemContext:
+        """The surroundings of one system."""
+        root = self.loaded.root
+        return SystemContext(
+            read_image=lambda ref: read_image(ref, root),
+            prompts=self.prompts,
+            ledger=self.options.calls,
+            concurrency=self.options.concurrency,
+            prices=self.options.prices,
+            options=self.options.system_options,
+        )
+
+
+def _ready(
+    suite: Contract[Any, Any],
+    path: str | Path,
+    systems: SystemLike | Sequence[SystemLike],
+    out: str | Path,
+    skip_bad: bool,
+    given: Mapping[str, Any],
+) -> Ready:
+    options = RunOptions.of({"out": Path(out), **{k: given[k] for k in ASKING if k in given}})
+    names = {option.name for option in suite.options}
+    # what both take, such as a budget, may be left open for the score
+    scoring = {k: v for k, v in given.items() if k not in ASKING or (k in names and v is not None)}
+    values = filled(suite.name, suite.options, scoring, ASKING)
+    if values.get(LEDGER.name) == LEDGER.default:
+        values[LEDGER.name] = str(options.calls)
+    loaded = suite.open(path, skip_bad=skip_bad)
+    prompts = suite.prompts()
+    if options.prompts is not None:
+        prompts.replace(options.prompts, suite.prompt_files)
+    tasks = tasks_of(suite, loaded.items, limit=options.limit, prompts=prompts)
+    suite.check_images(Path(path), tasks)
+    several = (
+        list(systems)
+        if isinstance(systems, Sequence) and not isinstance(systems, str)
+        else [systems]
+    )
+    called = [name_of(system) for system in several]
+    if twice := [name for name in called if called.count(name) > 1]:
+        raise UsageError("a system is named twice", item=twice[0], cure="name each once")
+    return Ready(loaded, tasks, options, values, prompts, several)
+
+
 def run(
     suite: Contract[Any, Any],
     path: str | Path,
     systems: SystemLike | Sequence[SystemLike],
     out: str | Path,
     *,
-    limit: int | None = None,
     skip_bad: bool = False,
-    sampling: Mapping[str, Any] | None = None,
-    concurrency: int | None = None,
-    budget: float | None = None,
-    prices: Path | None = None,
     steps: Progress = QUIET,
-    fresh: bool = False,
-    prompt: Path | None = None,
     **options: Any,
 ) -> list[Path]:
     """Ask systems every question of a set of items; one run folder each under ``out``; an unfinished run resumes.
@@ -91,72 +166,55 @@ def run(
         path: of the items, as `Suite.open` takes it.
         systems: one or several: names, as ``demur run`` takes them, functions, or objects that answer.
         out: folder of the run folders.
-        limit: ask the questions of this many items, the first ones.
         skip_bad: leave bad items out and count them.
-        sampling: temperature, max_tokens ... of models.
-        concurrency: calls at once, of each endpoint and function; None for 8, and 1 of a plain function.
-        budget: dollars; stops the run, resumable, before it costs more.
-        prices: price table that overlays the shipped one.
         steps: progress of the run.
-        fresh: reuse nothing: ask everything again.
-        prompt: a file in place of the suite's prompt, or a folder of files named as in its ``prompts``.
-        options: of the score: the rows of a run are graded as its tables are.
+        options: `ASKING`, and those of the score: the rows of a run are graded as its tables are.
 
     Raises:
         DataError: a prompt is empty, or lacks a placeholder.
         UsageError: an item lacks an image, or a system or an option does not exist.
         BadInput: problems of the items.
     """
-    out = Path(out)
-    values = suite.check_options(options)
-    loaded = suite.open(path, skip_bad=skip_bad)
-    prompts = suite.prompts()
-    if prompt is not None:
-        prompts.replace(prompt, suite.prompt_files)
-    tasks = tasks_of(suite, loaded.items, limit=limit, prompts=prompts)
-    suite.check_images(Path(path), tasks)
-    several = (
-        list(systems)
-        if isinstance(systems, Sequence) and not isinstance(systems, str)
-        else [systems]
-    )
-    names = [name_of(system) for system in several]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise UsageError("a system is named twice", item=twice[0], cure="name each once")
+    ready = _ready(suite, path, systems, out, skip_bad, options)
+    loaded, tasks, how = ready.loaded, ready.tasks, ready.options
     conditions = dict.fromkeys(suite.condition(t.sample) for t in tasks)
     about = {
         "suite": suite.name,
         "items": {"sha256": items_digest(tasks), "skipped": loaded.skipped},
         "items_path": str(Path(path).resolve()),
-        "prompts": {str(c): prompts.used(c) for c in conditions},
+        "prompts": {str(c): ready.prompts.used(c) for c in conditions},
     }
-    how = RunOptions(
-        out=out,
-        concurrency=concurrency,
-        budget=budget,
-        prices=prices,
-        fresh=fresh,
-        system_options=dict(sampling or {}),
-    )
-    opened = [
-        Opened.of(
-            system,
-            SystemContext(
-                read_image=lambda ref: read_image(ref, loaded.root),
-                prompts=prompts,
-                ledger=how.calls,
-                concurrency=concurrency,
-                prices=prices,
-                options=how.system_options,
-            ),
-        )
-        for system in several
-    ]
-    judge = SuiteJudge(suite, loaded.items, tasks, values)
+    opened = [Opened.of(system, ready.context()) for system in ready.systems]
+    judge = SuiteJudge(suite, loaded.items, tasks, ready.values)
     folders = ask_opened(opened, Plan(tasks, about), judge, how, steps=steps)
-    for system, folder in zip(several, folders, strict=True):
+    for system, folder in zip(ready.systems, folders, strict=True):
         suite.finish_run(folder, split_name(system)[1], loaded, how)
     return folders
+
+
+def planned(
+    suite: Contract[Any, Any],
+    path: str | Path,
+    systems: str | Sequence[str],
+    out: str | Path,
+    *,
+    skip_bad: bool = False,
+    per_second: float | None = None,
+    **options: Any,
+) -> Estimate:
+    """What `run` with the same arguments would cost, without a call; what a judge asks of a model is not in it.
+
+    ``per_second`` replies give the time.
+    """
+    names = [systems] if isinstance(systems, str) else [*systems]
+    ready = _ready(suite, path, names, out, skip_bad, options)
+    plan = planned_tasks(names, ready.tasks, ready.options, ready.context, per_second=per_second)
+    if ready.values.get("judge", "local") not in ("", "local"):
+        note = (
+            f"what the judge {ready.values['judge']} asks depends on the replies, and is not in it"
+        )
+        plan = plan.model_copy(update={"notes": (*plan.notes, note)})
+    return plan
 
 
 class SuiteJudge:

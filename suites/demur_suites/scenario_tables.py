@@ -1,29 +1,18 @@
-"""Is a published table of the four scenarios possible? Arithmetic that its own figures must obey.
+"""Published tables of the four scenarios: sums, totals, agreement between tables, shares of n, and kappas.
 
-A table is CSV with one line per model, condition, part and scenario; see `LAYOUT`. Found are
-
-    sum         accuracy, deflection and hallucination that do not make 100 %
-    total       a Total that is not the mean of its parts weighted by n, an Average that is not their plain mean
-    n           a Total whose n is not the sum of its parts'
-    disagree    one model under one condition with different figures in different tables
-    count       a percentage that no whole number of n items gives
-    kappa       a kappa that no table of labels with the stated agreement can have: too high, or too low
-
-A *defect* cannot be explained by rounding. A *note* can: a last figure that is 100 minus the two others.
+A table is CSV with one line per model, condition, part and scenario; see `LAYOUT`. A *defect* cannot be explained by
+rounding. A *note* can: a last figure that is 100 minus the two others.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, floor
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
 
 from demur.core.errors import DataError
-from demur.core.store import Problems
 from demur.judge.measures.totals import macro
-from demur_suites.published import Finding, csv_lower
+from demur_suites.published import EPS, Finding, Printed, PublishedTables, Rule, share_of
 
 LAYOUT = """\
 columns (any order; those a line does not need stay empty or are left out):
@@ -43,301 +32,139 @@ example:
   8,Some-VLM,moderate,Total,841,oracle,78.9,5.0,16.1
 """
 RATES = ("accuracy", "deflection", "hallucination")
-_TEXTS = ("table", "model", "condition", "part", "scenario")
-_NUMBERS = ("n", *RATES, "agreement", "kappa", "labels")
+TEXTS = ("table", "model", "condition", "part", "scenario")
 TOTAL, AVERAGE = "total", "average"
-
-
-class Line(NamedTuple):
-    """One line of a published table."""
-
-    place: str
-    """File and line, for messages."""
-    table: str
-    model: str
-    condition: str
-    part: str
-    scenario: str
-    n: int | None
-    accuracy: float | None
-    deflection: float | None
-    hallucination: float | None
-    agreement: float | None
-    kappa: float | None
-    labels: int | None
-    digits: int
-    """Decimals of the most exact percentage printed."""
-
-    @property
-    def name(self) -> str:
-        """What the line is about, for people."""
-        words = (f"table {self.table}", self.model, self.condition, self.part, self.scenario)
-        return ", ".join(w for w in words if w)
-
-    @property
-    def is_total(self) -> bool:
-        """Whether it sums up other lines."""
-        return self.part.lower() in (TOTAL, AVERAGE)
-
-    def rates(self) -> dict[str, float]:
-        """The rates that are given."""
-        return {name: v for name in RATES if (v := getattr(self, name)) is not None}
-
-
-ROWS = 0.2 + 1e-9
-"""Percentage points that rounding may explain: three rates against 100."""
-TOTALS = 0.15 + 1e-9
-"""A total against its parts: both are rounded, and the parts' n may hide items without a verdict."""
-SAME = 0.1 + 1e-9
-"""The same figure in two tables."""
-SHARE = 0.1 + 1e-9
-"""A rate against the nearest share of n items that exists."""
-KAPPA = 0.005 + 1e-9
+SUMMARY = "summary"
+"""Column that is filled in for a line that sums up others."""
+ROWS, TOTALS, SAME, SHARE = 0.2, 0.15, 0.1, 0.1
+"""Percentage points that rounding may explain: of three rates against 100; of a total against its parts, whose n may
+hide items without a verdict; of one figure in two tables; of a rate against the nearest share of n that exists."""
+KAPPA = 0.005
 """Kappa (not in points) as printed with two decimals."""
 
 
-def read_lines(path: Path, problems: Problems) -> list[Line]:
-    """The lines of one CSV file; what cannot be read goes to ``problems`` with file and line.
-
-    Raises:
-        DataError: two columns have one name.
-        StorageError: the file cannot be read.
-    """
-    before = len(problems)
-    rows = csv_lower(path, problems)
-    names = set(rows[0][1]) if rows else {"model"}
-    unknown = sorted(names - {*_TEXTS, *_NUMBERS})
-    if unknown or "model" not in names:
-        what = f"unknown column {unknown[0]!r}" if unknown else "no column named 'model'"
-        known = ", ".join((*_TEXTS, *_NUMBERS))
-        problems.add(
-            path.name,
-            f"{what}; known: {known} (demur suite audit --help; tables that demur writes have others)",
-        )
-        return []
-    lines = [line for place, row in rows if (line := _line(place, path.stem, row, problems))]
-    if not lines and len(problems) == before:
-        problems.add(path.name, "no lines below the header")
-    return lines
+def _sum_fault(line: Printed) -> str:
+    rates = [line.value[name] for name in RATES]
+    if abs(sum(rates) - 100) <= ROWS + EPS:
+        return ""
+    return f"{' + '.join(f'{v:g}' for v in rates)} = {sum(rates):.1f}, not 100"
 
 
-def _line(place: str, stem: str, row: Mapping[str, str], problems: Problems) -> Line | None:
-    texts = {name: (row.get(name) or "").strip() for name in _TEXTS}
-    values: dict[str, Any] = {}
-    digits = 0
-    for name in _NUMBERS:
-        cell = (
-            (row.get(name) or "")
-            .strip()
-            .rstrip("% ")
-            .replace(",", "" if name in ("n", "labels") else ".")
-        )
-        try:
-            values[name] = float(cell) if cell else None
-        except ValueError:
-            problems.add(place, f"{name} is {cell!r}, expected a number")
-            return None
-        value, top = values[name], {"n": 1e12, "labels": 1e6, "kappa": 1.0}.get(name, 100.0)
-        lowest = {"kappa": -1.0, "labels": 2.0}.get(name, 0.0)
-        if value is not None and not lowest <= value <= top:
-            problems.add(place, f"{name} is {cell}, expected {lowest:g} to {top:g}")
-            return None
-        if name in (*RATES, "agreement"):
-            digits = max(digits, len(cell.partition(".")[2]))
-    if not texts["model"]:
-        problems.add(place, "model is empty")
-        return None
-    values |= texts | {
-        name: int(values[name]) for name in ("n", "labels") if values[name] is not None
-    }
-    return Line(place=place, digits=digits, **values | {"table": texts["table"] or stem})
+def _count(rate: str, off: tuple[float, float]) -> Rule:
+    """A rate is a share of n; of a line that does not sum one figure is wrong already, and that is told once."""
+    rule = share_of(rate, "n", off=off)
+
+    def fault(line: Printed) -> str:
+        whole = set(RATES) <= set(line.value)
+        return "" if whole and _sum_fault(line) else rule.fault(line)
+
+    return rule._replace(fault=fault)
 
 
-def audit(lines: Iterable[Line]) -> list[Finding]:
-    """Every impossibility among the lines, in the order that `Finding.kind` lists."""
-    all_lines = list(lines)
-    sum_findings = [f for line in all_lines if (f := _row_sum_finding(line))]
-    lines_with_wrong_sum = {f.where for f in sum_findings}
-    return [
-        *sum_findings,
-        *_total_findings(all_lines),
-        *_disagreement_findings(all_lines),
-        # a row that does not sum is told once: its wrong figure need not be a possible count as well
-        *(
-            f
-            for line in all_lines
-            if line.name not in lines_with_wrong_sum
-            for f in _count_findings(line)
-        ),
-        *(f for line in all_lines if (f := _kappa_finding(line))),
-    ]
+def _kappa_fault(line: Printed) -> str:
+    kappa, agreement = line.value["kappa"], line.value["agreement"] / 100
+    slack, n = line.half["agreement"] / 100, int(line.value.get("n", 0))
+    # an agreement that is no share of n has a finding of its own
+    ends = unrounded(agreement, slack, n) or unrounded(agreement, slack) or (agreement, agreement)
+    labels = int(line.value.get("labels", 0))
+    if labels and kappa - KAPPA - EPS > (bound := highest_kappa(ends[1], labels)):
+        why = f"{labels} labels allow {bound:.3f} at most"
+    elif kappa + KAPPA + EPS < (bound := lowest_kappa(ends[0])):
+        why = f"no table has less than {bound:.3f}"
+    else:
+        return ""
+    return f"kappa {kappa:g} with agreement {line.value['agreement']:g} %: {why}"
 
 
-def _row_sum_finding(line: Line) -> Finding | None:
-    rates = line.rates()
-    total = sum(rates.values())
-    if len(rates) < 3 or abs(total - 100) <= ROWS:
-        return None
-    sum_text = " + ".join(f"{v:g}" for v in rates.values())
-    return Finding("sum", "defect", line.name, f"{sum_text} = {total:.1f}, not 100")
-
-
-def _total_findings(lines: Sequence[Line]) -> list[Finding]:
-    groups: defaultdict[tuple[str, ...], list[Line]] = defaultdict(list)
+def _across(lines: Sequence[Printed]) -> Iterator[Finding]:
+    """Totals against their parts, and one figure in several tables."""
+    groups: defaultdict[tuple[str, ...], list[Printed]] = defaultdict(list)
+    cells: defaultdict[tuple[str, ...], list[Printed]] = defaultdict(list)
     for line in lines:
         # an average of agreements runs over models, a total of rates over the parts of one model
-        over_models = line.agreement is not None
-        key = (line.table, "" if over_models else line.model, line.condition, line.scenario)
-        groups[key].append(line)
-    findings = []
+        over = (
+            "table",
+            "condition",
+            "scenario",
+            *(() if "agreement" in line.value else ("model",)),
+        )
+        groups[tuple(line.texts.get(c, "") for c in over)].append(line)
+        cells[tuple(line.texts.get(c, "") for c in ("model", "condition", "part"))].append(line)
     for group in groups.values():
-        parts = [line for line in group if not line.is_total]
-        for line in (line for line in group if line.is_total and parts):
-            findings += _findings_of_total(line, parts)
-    return findings
+        parts = [line for line in group if SUMMARY not in line.value]
+        for line in group:
+            if SUMMARY in line.value and parts:
+                yield from _total(line, parts)
+    for where, several in cells.items():
+        yield from _disagreement(", ".join(filter(None, where)), several)
 
 
-def _findings_of_total(line: Line, parts: Sequence[Line]) -> list[Finding]:
-    is_mean = line.part.lower() == AVERAGE
-    findings = []
-    sizes = [p.n for p in parts]
-    if (
-        not is_mean
-        and line.n is not None
-        and None not in sizes
-        and sum(s or 0 for s in sizes) != line.n
-    ):
-        findings.append(
-            Finding(
-                "n",
-                "defect",
-                line.name,
-                f"n is {line.n}, its parts have {sum(s or 0 for s in sizes)}",
-            )
-        )
-    wrong_figures = []
+def _total(line: Printed, parts: Sequence[Printed]) -> Iterator[Finding]:
+    mean = line.texts.get("part", "").lower() == AVERAGE
+    sizes = [p.value.get("n") for p in parts]
+    size = sum(s for s in sizes if s is not None)
+    if not mean and None not in sizes and line.value.get("n", size) != size:
+        message = f"n is {line.value['n']:g}, its parts have {size:g}"
+        yield Finding("n", "defect", line.who, message)
+    wrong = []
     for name in (*RATES, "agreement", "kappa"):
-        printed = getattr(line, name)
-        values = [(getattr(p, name), float(p.n or 0)) for p in parts]
-        computed = macro(v for v, _ in values) if is_mean else weighted(values)
+        values = [(p.value.get(name), p.value.get("n", 0.0)) for p in parts]
+        computed = macro(v for v, _ in values) if mean else weighted(values)
         slack = KAPPA if name == "kappa" else TOTALS
-        if printed is not None and computed is not None and abs(printed - computed) > slack:
-            wrong_figures.append(
-                f"{name} {printed:g} is printed, {computed:.{2 if name == 'kappa' else 1}f} follows"
-            )
-    if wrong_figures:
-        kind = "plain mean" if is_mean else "mean weighted by n"
-        findings.append(
-            Finding(
-                "total",
-                "defect",
-                line.name,
-                f"not the {kind} of its {len(parts)} parts: " + "; ".join(wrong_figures),
-            )
-        )
-    return findings
+        printed = line.value.get(name)
+        if printed is not None and computed is not None and abs(printed - computed) > slack + EPS:
+            wrong.append(f"{name} {printed:g} is printed, {computed:.3g} follows")
+    if wrong:
+        kind = "plain mean" if mean else "mean weighted by n"
+        message = f"not the {kind} of its {len(parts)} parts: {'; '.join(wrong)}"
+        yield Finding("total", "defect", line.who, message)
 
 
-def _disagreement_findings(lines: Sequence[Line]) -> list[Finding]:
+def _disagreement(where: str, several: Sequence[Printed]) -> Iterator[Finding]:
     """One finding per model and condition: which tables say one thing, which another."""
-    cells: defaultdict[tuple[str, str, str], dict[str, list[Line]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for line in lines:
-        if line.rates():
-            cells[line.model, line.condition, line.part][line.scenario].append(line)
-    findings = []
-    for (model, condition, part), scenarios in cells.items():
-        worst, pairs_of_tables, differing_scenarios = 0.0, set(), []
-        for scenario, lines_of_scenario in scenarios.items():
-            gaps = [
-                (abs(value - later.rates()[name]), {earlier.table, later.table})
-                for i, earlier in enumerate(lines_of_scenario)
-                for later in lines_of_scenario[i + 1 :]
-                for name, value in earlier.rates().items()
-                if name in later.rates()
-            ]
-            differing = [(gap, tables) for gap, tables in gaps if gap > SAME]
-            if differing:
-                differing_scenarios.append(scenario)
-                worst = max(worst, *(gap for gap, _ in differing))
-                pairs_of_tables |= {frozenset(tables) for _, tables in differing}
-        if differing_scenarios:
-            findings.append(
-                _disagreement(
-                    ", ".join(w for w in (model, condition, part) if w),
-                    pairs_of_tables,
-                    differing_scenarios,
-                    worst,
-                )
-            )
-    return findings
+    gaps: list[tuple[float, set[str]]] = []
+    for place, first in enumerate(several):
+        for second in several[place + 1 :]:
+            if first.texts.get("scenario") == second.texts.get("scenario"):
+                tables = {first.texts["table"], second.texts["table"]}
+                shared = [n for n in RATES if n in first.value and n in second.value]
+                gaps += [(abs(first.value[n] - second.value[n]), tables) for n in shared]
+    off = [(gap, tables) for gap, tables in gaps if gap > SAME + EPS]
+    if off:
+        every = set.union(*(tables for _, tables in off))
+        # the table that stands in every disagreement is the odd one out, when there are others to agree
+        odd = set.intersection(*(tables for _, tables in off)) if len(every) > 2 else set()
+        names = " and ".join(sorted(every - odd))
+        who = f"{', '.join(odd)} against {names}" if odd else names
+        worst = max(gap for gap, _ in off)
+        message = f"{who} differ by up to {worst:.1f} points"
+        yield Finding("disagree", "defect", where, message)
 
 
-def _disagreement(
-    name: str, pairs_of_tables: set[frozenset[str]], scenarios: list[str], worst: float
-) -> Finding:
-    tables = sorted({t for pair in pairs_of_tables for t in pair})
-    # the table that stands in every disagreement is the odd one out, when there are others to agree
-    odd_tables = (
-        [t for t in tables if all(t in pair for pair in pairs_of_tables)] if len(tables) > 2 else []
-    )
-    who_differs = (
-        f"table {odd_tables[0]} against {', '.join(t for t in tables if t != odd_tables[0])}"
-        if odd_tables
-        else f"tables {' and '.join(tables)}"
-    )
-    scenario_names = ", ".join(s or "all" for s in scenarios)
-    return Finding(
-        "disagree",
-        "defect",
-        name,
-        f"{who_differs} differ in {scenario_names}, by up to {worst:.1f} points",
-    )
+def _fill(row: Mapping[str, str]) -> dict[str, float]:
+    return {SUMMARY: 1.0} if row.get("part", "").strip().lower() in (TOTAL, AVERAGE) else {}
 
 
-def _count_findings(line: Line) -> list[Finding]:
-    findings = []
-    rates = line.rates()
-    if line.agreement is not None and not line.is_total:
-        rates["agreement"] = line.agreement
-    for name, value in rates.items():
-        if not line.n or line.n > 10 ** (line.digits + 2):
-            continue  # every percentage of that many decimals is possible
-        count = round(value * line.n / 100)
-        gap = abs(100 * count / line.n - value)
-        half_digit = 0.5 * 10.0**-line.digits
-        if gap <= half_digit + 1e-9:
-            continue
+SCENARIOS = PublishedTables(
+    columns=frozenset({*TEXTS, *RATES, "n", "agreement", "kappa", "labels"}),
+    rules=(
+        Rule("sum", RATES, _sum_fault),
         # three rounded shares need not make 100, and some tables force them to
-        severity: Literal["defect", "note"] = "note" if name in RATES and gap <= SHARE else "defect"
-        nearest_share = f"{count} of {line.n} is {100 * count / line.n:.{line.digits + 1}f}"
-        findings.append(
-            Finding(
-                "count",
-                severity,
-                line.name,
-                f"{name} {value:g} is no share of {line.n}: {nearest_share}",
-            )
-        )
-    return findings
-
-
-def _kappa_finding(line: Line) -> Finding | None:
-    if line.kappa is None or line.agreement is None or line.is_total:
-        return None
-    agreement, slack = line.agreement / 100, 0.5 * 10.0**-line.digits / 100
-    # an agreement that is no share of n has a finding of its own
-    least, most = (
-        unrounded(agreement, slack, line.n) or unrounded(agreement, slack) or (agreement, agreement)
-    )
-    why = ""
-    if line.labels and line.kappa - KAPPA > (bound := highest_kappa(most, line.labels)):
-        why = f"{line.labels} labels allow {bound:.3f} at most"
-    elif line.kappa + KAPPA < (bound := lowest_kappa(least)):
-        why = f"no table has less than {bound:.3f}"
-    figures_text = f"kappa {line.kappa:g} with agreement {line.agreement:g} %"
-    return Finding("kappa", "defect", line.name, f"{figures_text}: {why}") if why else None
+        *(_count(rate, (SHARE, 100.0)) for rate in RATES),
+        *(_count(rate, (0.0, SHARE))._replace(severity="note") for rate in RATES),
+        share_of("agreement", "n")._replace(unless=SUMMARY),
+        Rule("kappa", ("kappa", "agreement"), _kappa_fault, SUMMARY),
+    ),
+    texts=TEXTS,
+    counts=frozenset({"n", "labels"}),
+    bounds={
+        **dict.fromkeys((*RATES, "agreement"), (0.0, 100.0)),
+        "kappa": (-1.0, 1.0),
+        "labels": (2.0, 1e6),
+    },
+    fill=_fill,
+    across=_across,
+)
 
 
 # --- bounds -----------------------------------------------------------------------------------------

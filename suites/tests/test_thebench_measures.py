@@ -172,13 +172,11 @@ def test_table_1_and_6_arithmetic():
     assert sum((0.73, 2.51, 3.01)) == pytest.approx(6.25)
     assert sum((4.42, 9.35, 15.63)) == pytest.approx(29.40)
     assert sum(b.points for b in BASE) == 23
-    _, steps, rubric = statistics_tables(
-        [item(), item("b"), Item(id="c", question="q", answers=("x",))]
-    )
+    _, steps = statistics_tables([item(), item("b"), Item(id="c", question="q", answers=("x",))])
     assert [(row[1], row[2].value, row[3]) for row in steps.rows] == [
         (2, pytest.approx(1 / 3), 1)
     ] * 3 + [(6, 1, 3)]
-    assert [row[1:] for row in rubric.rows] == [(1, 3), (1, 2), (1, 5), (3, 10)]
+    assert [row[4:] for row in steps.rows] == [(1, 3), (1, 2), (1, 5), (3, 10)]
 
 
 def test_f1_is_averaged_over_questions():

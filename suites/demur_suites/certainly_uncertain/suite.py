@@ -24,7 +24,7 @@ from demur_suites.certainly_uncertain.measures import BINS, FOLDS, Score, graded
 from demur_suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur_suites.certainly_uncertain.train import export
 from demur_suites.certainly_uncertain.verify import verify_run
-from demur_suites.options import Option
+from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
             "local",
             grades=True,
         ),
-        Option(
-            "ledger", "file that keeps a model judge's replies, each paid for once", "calls.sqlite"
-        ),
+        LEDGER,
         Option(
             "evaluators", "further judges of who declines, for Table 8: lave:MODEL lave:MODEL", ""
         ),

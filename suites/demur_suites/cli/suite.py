@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.cli._arguments import TRUST, Parser, add_shared, job, json_object, positive
+from demur.cli._arguments import TRUST, Parser, add_shared, job, positive
+from demur.cli._asking import add_system_arguments, system_options
 from demur.cli._output import note, print_json, print_tables, say, show_plan
 from demur.core.text import command
 from demur.core.untrusted import trusting
@@ -128,7 +128,10 @@ def _form(parser: argparse.ArgumentParser) -> None:
 
 
 def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
+    known = {action.dest for action in parser._actions}
     for option in options:
+        if option.name in known:
+            continue  # an argument of the job, with the same name
         if option.default is False:
             flag = f"--{option.name.replace('_', '-')}"
             parser.add_argument(flag, action="store_true", help=option.help)
@@ -143,7 +146,14 @@ def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> No
 
 
 def _given(options: tuple[Option, ...], args: argparse.Namespace) -> dict[str, Any]:
-    return {option.name: getattr(args, option.name) for option in options}
+    """The values of options; a judge's ledger is that of the runs, where there are any."""
+    from demur_suites.options import LEDGER
+
+    values = {o.name: v if (v := getattr(args, o.name)) is not None else o.default for o in options}
+    beside = [path.parent / "calls.sqlite" for path in getattr(args, "paths", ())]
+    if values.get(LEDGER.name) == LEDGER.default and beside and beside[0].is_file():
+        values[LEDGER.name] = str(beside[0])
+    return values
 
 
 def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]) -> None:
@@ -152,6 +162,7 @@ def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]
     Write them where ``--tables`` says.
     """
     from demur.reports.tables import write_tables
+    from demur_suites.gallery import named_once
     from demur_suites.tables import pruned
 
     if args.tables:
@@ -159,7 +170,8 @@ def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]
     if args.json:
         print_json(result | {t.name: t.records() for t in tables}, 1)
     else:
-        print_tables(pruned(tables), args.form)
+        shown = pruned(tables)
+        print_tables([t if args.form == "csv" else named_once(t) for t in shown], args.form)
 
 
 # --- jobs: their arguments and their work ----------------------------------------------------------
@@ -239,83 +251,44 @@ def _check(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
 
 def _fill_run(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> None:
     _items(parser)
-    parser.add_argument(
-        "--system",
-        "--systems",
-        dest="systems",
-        nargs="+",
-        required=True,
-        metavar="SYSTEM",
-        help="systems to ask: model:openai/gpt-4o, model:http://host:8000/v1#name, python:module:function, ...",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("runs"),
-        help="folder for the run folders (default: %(default)s)",
-    )
+    add_system_arguments(parser)
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="ask only about the first N items"
     )
-    add_shared(parser, "--concurrency", "--fresh", fresh="ask everything again, and pay again")
     parser.add_argument(
-        "--prompt",
+        "--prompts",
         type=Path,
         metavar="PATH",
         help=f"your own prompts: a file, or a folder of {', '.join(chosen.prompt_files.values())}",
     )
-    model = parser.add_argument_group("models (systems that begin with model:)")
-    model.add_argument("--temperature", type=_temperature, help="sampling temperature")
-    model.add_argument("--max-tokens", type=positive, help="maximum length of a reply, in tokens")
-    model.add_argument("--extra", type=json_object, metavar="JSON", help="more body fields")
-    add_shared(parser.add_argument_group("money"), "--budget", "--prices")
     _options(parser, chosen.options)
     _form(parser)
-
-
-def _temperature(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number from 0, got {text!r}")
-    return value
 
 
 def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.core.progress import TerminalProgress
     from demur.evaluation.run_folder import all_failed
     from demur_suites import read_outputs
+    from demur_suites.running import ASKING
 
-    sampling = {
-        k: getattr(args, k)
-        for k in ("temperature", "max_tokens", "extra")
-        if getattr(args, k) is not None
-    }
+    options = _given(chosen.options, args) | {n: vars(args)[n] for n in ASKING if n in vars(args)}
+    options |= {"system_options": system_options(args), "skip_bad": args.skip_bad}
+    if args.plan:
+        plan = chosen.plan(
+            args.items, args.systems, args.out, per_second=args.per_second, **options
+        )
+        print_json(plan.model_dump(mode="json")) if args.json else show_plan(plan)
+        return 0
     with TerminalProgress() as steps:
         steps.stage("ask")
-        folders = chosen.run(
-            args.items,
-            args.systems,
-            args.out,
-            limit=args.limit,
-            skip_bad=args.skip_bad,
-            sampling=sampling,
-            concurrency=args.concurrency,
-            budget=args.budget,
-            prices=args.prices,
-            steps=steps,
-            fresh=args.fresh,
-            prompt=args.prompt,
-            **_given(chosen.options, args),
-        )
+        folders = chosen.run(args.items, args.systems, args.out, steps=steps, **options)
     shown = command(
         "suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html"
     )
     note(f"\nnext: {shown}")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
+    args.paths = folders
     _print_scores(
         chosen, args, chosen.open(args.items, skip_bad=args.skip_bad), read_outputs(folders)
     )

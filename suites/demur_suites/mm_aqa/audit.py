@@ -66,5 +66,5 @@ PUBLISHED = PublishedTables(
     RULES,
     TEXTS,
     frozenset({*SIZES_COLUMNS, "n"}),
-    fill,
+    fill=fill,
 )

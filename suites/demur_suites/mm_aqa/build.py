@@ -95,7 +95,7 @@ def build(out: Path, seed: int, options: Options) -> Path:
     if options.rewriter:
         recipe["meaning"], similar = meaning_by(options.meaning)
     _same(out, recipe)
-    reader = Reader(out / "words.jsonl", ocr=options.ocr == "yes")
+    reader = Reader(ocr=options.ocr == "yes")
     with models:
         write_json(out / RECIPE, recipe)  # not before: an address may be corrected
         others = {
@@ -107,7 +107,6 @@ def build(out: Path, seed: int, options: Options) -> Path:
         swap = options.unit_swap == "yes"
         maker = Maker(out, seed, models, reader, others, swap, similar)
         decisions = _decide(out, maker, questions)
-    reader.settle()
     _finish(out, recipe, pool, decisions)
     return out
 

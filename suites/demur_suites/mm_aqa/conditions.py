@@ -35,7 +35,7 @@ FILES = {
     "reasoning": "cot.v1.md",
     "moderate": "cotabs.v1.md",
 }
-"""Role of a part of the prompt -> its file; a folder of ``--prompt`` has files of these names."""
+"""Role of a part of the prompt -> its file; a folder of ``--prompts`` has files of these names."""
 
 
 def text(name: str) -> str:

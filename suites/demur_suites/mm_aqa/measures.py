@@ -15,7 +15,7 @@ abstains at random is below 0 by its errors. ``mcc_abstain`` is the plain one of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -212,54 +212,22 @@ def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
     )
 
 
-def _by_folds(
-    found: Confidences, k: int, seed: int, judged: Callable[[Confidences, Confidences], Matrix]
+def cross_validated(
+    found: Confidences, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0
 ) -> Matrix | None:
-    """The sum over folds of pairs of ``judged(the other folds, the fold)``; None with fewer than k pairs."""
+    """The matrix when each fold of pairs takes the threshold that is best on the others: what a user would get.
+
+    None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
+    """
     if len(np.unique(found.cluster)) < k:
         return None
     place = folds([str(c) for c in found.cluster], k, seed)
     total = np.zeros(5)
     for fold in range(k):
-        total += judged(
-            found.take(np.flatnonzero(place != fold)), found.take(np.flatnonzero(place == fold))
-        )
-    return Matrix(*(int(v) for v in total))
-
-
-def cross_validated(
-    found: Confidences, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0
-) -> Matrix | None:
-    """The matrix when each fold takes the threshold that is best on the others: what a user would get.
-
-    None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
-    """
-
-    def judged(others: Confidences, held: Confidences) -> Matrix:
+        others, held = (found.take(np.flatnonzero(rows)) for rows in (place != fold, place == fold))
         tau = sweep(others, taus).tau
-        return thresholded(held, -math.inf if tau is None else tau, strictly=taus is None)
-
-    return _by_folds(found, k, seed, judged)
-
-
-def conformal_tau(confidence: Floats, alpha: float) -> float:
-    """The threshold that lets at most a share alpha of unanswerable items through, from n calibration ones.
-
-    Answer where the confidence is above it: the ceil((n+1)(1-alpha))-th smallest; infinite when n is too small. For an
-    exchangeable unanswerable item, P(answered) <= alpha, whatever the model (split conformal prediction).
-    """
-    n = len(confidence)
-    rank = math.ceil((n + 1) * (1 - alpha) - 1e-9)
-    return math.inf if rank > n else float(np.sort(confidence)[max(rank, 1) - 1])
-
-
-def conformal(found: Confidences, alpha: float = 0.1, k: int = 5, seed: int = 0) -> Matrix | None:
-    """Each fold takes the conformal threshold of the others' unanswerable items; None with fewer than k pairs."""
-
-    def judged(others: Confidences, held: Confidences) -> Matrix:
-        return thresholded(held, conformal_tau(others.confidence[~others.answerable], alpha))
-
-    return _by_folds(found, k, seed, judged)
+        total += thresholded(held, -math.inf if tau is None else tau, strictly=taus is None)
+    return Matrix(*(int(v) for v in total))
 
 
 def curve(found: Confidences) -> tuple[float | None, float | None]:

@@ -1,16 +1,12 @@
-"""Words of a page and their places: those that came with it, else by rapidocr, whose package includes its models.
-
-Words are kept beside the set (``words.jsonl``), by the hash of the pixels: a page is read once.
-"""
+"""Words of a page and their places: those that came with it, else by rapidocr, whose package includes its models."""
 
 from __future__ import annotations
 
 import threading
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demur.core.store import JsonlLog, Problems, canonical, digest, read_jsonl, write_atomic
+from demur.core.store import digest
 from demur_suites.extras import importing
 from demur_suites.mm_aqa.transforms import Word
 from demur_suites.mm_aqa.transforms.drawing import padded
@@ -19,59 +15,34 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def pixels_key(image: Image) -> str:
-    """Hash of an image's pixels."""
-    return digest([list(image.size), digest(image.tobytes(), 32)], 32)
-
-
 class Reader:
     """Reads the words of images, each once.
 
     Args:
-        kept: file of the words read so far; None keeps nothing.
-        ocr: False to read nothing new.
+        ocr: False to read nothing: only words that are known.
     """
 
-    def __init__(self, kept: Path | None = None, *, ocr: bool = True) -> None:
-        self._kept, self._ocr = kept, ocr
+    def __init__(self, *, ocr: bool = True) -> None:
+        self._ocr = ocr
         self._known: dict[str, list[Word]] = {}
         self._lock = threading.RLock()
-        if kept is not None and kept.is_file():
-            for _, row in read_jsonl(kept, Problems()):
-                self._known[str(row["image"])] = [
-                    Word(text, (a, b, c, d)) for text, (a, b, c, d) in row["words"]
-                ]
 
     def know(self, image: Image, words: list[Word]) -> None:
         """Record the known words of an image."""
         with self._lock:
-            self._keep(pixels_key(image), words)
+            self._known[_pixels(image)] = words
 
     def __call__(self, image: Image) -> list[Word]:
         """The words of an image."""
-        key = pixels_key(image)
+        key = _pixels(image)
         with self._lock:  # one page at a time: the engine is no more than that
             if key not in self._known:
-                self._keep(key, _read(image) if self._ocr else [])
+                self._known[key] = _read(image) if self._ocr else []
             return self._known[key]
 
-    def settle(self) -> None:
-        """Write all words in the order of their keys, whichever page came first."""
-        if self._kept is not None and self._known:
-            write_atomic(
-                self._kept, "".join(canonical(self._row(key)) + "\n" for key in sorted(self._known))
-            )
 
-    def _row(self, key: str) -> dict[str, Any]:
-        return {"image": key, "words": [[w.text, list(w.box)] for w in self._known[key]]}
-
-    def _keep(self, key: str, words: list[Word]) -> None:
-        if self._known.get(key) == words:
-            return
-        self._known[key] = words
-        if self._kept is not None:
-            with JsonlLog(self._kept) as log:
-                log.append(self._row(key))
+def _pixels(image: Image) -> str:
+    return digest([list(image.size), digest(image.tobytes(), 32)], 32)
 
 
 @cache

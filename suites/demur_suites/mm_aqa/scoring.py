@@ -78,6 +78,16 @@ class Score(NamedTuple):
         """The five counts."""
         return matrix_of(self.of(subset, condition))
 
+    def conditions(self, subset: str) -> list[str]:
+        """The conditions that a subset was asked under."""
+        return [c for c in CONDITIONS if self.of(subset, c)]
+
+    def fixed_matrix(self, subset: str, condition: str) -> Matrix:
+        """The five counts over all items that were asked: a reply beside the cells counts as a wrong answer."""
+        m, beside = self.matrix(subset, condition), Counter[bool]()
+        beside.update(r.item.answerable for r in self.of(subset, condition) if r.fell in BESIDE)
+        return m._replace(fp=m.fp + beside[True], au=m.au + beside[False])
+
     def beside(self, subset: str, condition: str) -> Counter[str]:
         """Replies in none of the five cells."""
         return Counter(r.fell for r in self.of(subset, condition) if r.fell in BESIDE)
@@ -116,11 +126,11 @@ def _row(item: Item, scored: Scored | None) -> Row:
 
 @asynccontextmanager
 async def grading(
-    items: Sequence[Item], *, tau: int, parser: str, abstain: str, judge: str, judge_calls: str
+    items: Sequence[Item], *, tau: int, parser: str, abstain: str, judge: str, ledger: str
 ) -> AsyncIterator[Grader]:
     """Grades replies to these items under the conditions that their questions' ids name."""
     of_id = {item.id: item for item in items}
-    answers = open_judge(judge, JudgeContext(ledger=Path(judge_calls)))
+    answers = open_judge(judge, JudgeContext(ledger=Path(ledger)))
     verdicts = Grading(answers)
 
     async def judged(item: Item, question: Sample, answer: str) -> str:
@@ -188,10 +198,11 @@ GRADES: dict[str, tuple[Status, Outcome | None]] = {
     "unjudged": (Status.UNJUDGED, None),
 }
 """Where a reply fell -> its verdict in the rows of a run."""
-DECIDING = ("tau", "parser", "abstain", "judge", "judge_calls")
+DECIDING = ("tau", "parser", "abstain", "judge", "ledger")
 """Options that grading takes."""
 
 
+Confidence = Callable[[Row], float | None]
 # --- confidences -----------------------------------------------------------------------------------
 
 
@@ -235,9 +246,7 @@ def max_prob(row: Row) -> float | None:
     return math.exp(sum(kept) / len(kept)) if kept else None
 
 
-def confidences(
-    rows: Sequence[Row], confidence: Callable[[Row], float | None]
-) -> Confidences | None:
+def confidences(rows: Sequence[Row], confidence: Confidence) -> Confidences | None:
     """Rows whose reply is in a cell and has a confidence, as arrays; None when there is none."""
     kept = [
         (r, c)

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.core.records import Sample
-from demur.core.store import Problems, write_atomic
-from demur.reports.svg import standalone
+from demur.core.store import Problems
 from demur.scenarios.conditions import Condition
 from demur_suites.base import Suite
-from demur_suites.mm_aqa import figures, tables
+from demur_suites.mm_aqa import tables
 from demur_suites.mm_aqa.audit import PUBLISHED
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
 from demur_suites.mm_aqa.decisions import read_decisions
+from demur_suites.mm_aqa.figures import mcc_bars
 from demur_suites.mm_aqa.items import Item, read
 from demur_suites.mm_aqa.people import sample
 from demur_suites.mm_aqa.scoring import DECIDING, Score, grading, score
-from demur_suites.options import Option
+from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ class MMAQA(Suite[Item, Score]):
             grades=True,
         ),
         Option("judge", "who grades answers to answerable questions", "local", grades=True),
-        Option(
-            "judge_calls", "file for the calls of a judge that asks a model", "judge-calls.sqlite"
-        ),
+        LEDGER,
         Option(
             "grouping",
             "of transformations into categories: the paper's catalogue, or its appendix B",
@@ -140,7 +138,6 @@ class MMAQA(Suite[Item, Score]):
 
     def __init__(self, conditions: str = "") -> None:
         self.conditions = chosen(conditions)
-        self._drawn: dict[str, list[Panel]] = {}
 
     def load(self, path: Path, problems: Problems) -> Loaded[Item]:
         """``items.jsonl`` or its folder."""
@@ -207,20 +204,8 @@ class MMAQA(Suite[Item, Score]):
         return tables.cards(items, root, scored)
 
     def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
-        """Figures 2 and 4."""
-        self._drawn = figures.figures(scores, items)
-        return [panel for several in self._drawn.values() for panel in several]
-
-    def report(self, path: str | Path, outputs: Outputs, out: str | Path, **options: Any) -> Path:
-        """The page, and beside it figures 2 and 4 as SVG files."""
-        self._drawn = {}
-        made = super().report(path, outputs, out, **options)
-        for name, panels in self._drawn.items():
-            drawing = standalone(
-                panels, title="Twins by transformation" if name == "fig2" else "MCC by system"
-            )
-            write_atomic(made.with_name(f"{made.stem}-{name}.svg"), drawing)
-        return made
+        """Figure 4."""
+        return mcc_bars(scores)
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """A set from the sample corpus, a source's folder or a release; see `demur_suites.mm_aqa.build`."""

@@ -1,18 +1,20 @@
 """Tables 1 to 8 of MM-AQA over any models and items, each figure with its n; and pairs as cards.
 
-The paper's tables state one n for all rows, though a third of the rows cannot be of it: here every cell has its own.
+A summary comes first; every table has rows for what was asked alone. The paper's tables state one n for all rows,
+though a third of the rows cannot be of it: here every cell has its own, and the fixed n stands beside it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
-from demur.reports.tables import Cell, Column, Table, texts
+from demur.reports.tables import Cell, Column, Table, section_starts, texts
 from demur_suites.gallery import Card, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
@@ -22,7 +24,6 @@ from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, NAMES, Item, Subset
 from demur_suites.mm_aqa.measures import (
     Matrix,
     best,
-    conformal,
     cross_validated,
     curve,
     oracle,
@@ -33,6 +34,7 @@ from demur_suites.mm_aqa.measures import (
 from demur_suites.mm_aqa.routing import WORDS, question_kind
 from demur_suites.mm_aqa.scoring import (
     BESIDE,
+    Confidence,
     Row,
     Score,
     computed,
@@ -50,31 +52,38 @@ ORACLE_UAC = 0.985
 ORACLE_AAC = {"images": (0.729, 0.789, 0.848), "documents": (0.9, 0.9, 0.9)}
 """An expert's accuracy, least, taken and most (appendix J.2): of MMMU's STEM subjects, and of long documents."""
 TAUS = (1.0, 2.0, 3.0, 4.0)
-MCCS = (number("MCC"), number("MCC plain"))
+SOURCES: tuple[tuple[str, str, Confidence, Sequence[float] | None], ...] = (
+    ("verbal confidence", "vconf", verbal, TAUS),
+    ("MaxProb", "base", max_prob, None),
+    ("computed confidence", "base", computed, None),
+    ("own confidence", "base", own, None),
+)
+"""Baselines by threshold: name, condition of the replies, the confidence, thresholds (None: every value)."""
 
 
 def score_tables(scores: Sequence[Score]) -> list[Table]:
-    """All tables of some models."""
-    found = [results_table(scores, s) for s in present(scores)]
-    found += [
+    """All tables of some models, without those that have no rows."""
+    found = [
+        summary_table(scores),
+        *(results_table(scores, subset) for subset in present(scores)),
+        beside_table(scores),
         baselines_table(scores),
-        category_table(scores),
+        *(category_table(scores, subset) for subset in present(scores)),
         sweep_table(scores),
         oracle_table(scores),
+        agents_table(scores),
     ]
-    found += [beside_table(scores), matrix_table(scores)]
-    agents = agents_table(scores)
-    return [*found, agents] if agents.rows else found
+    return [t for t in found if t.rows]
 
 
 def present(scores: Sequence[Score]) -> list[Subset]:
     """Subsets that any model was asked about."""
-    return [subset for subset in NAMES if any(s.of(subset, c) for s in scores for c in CONDITIONS)]
+    return [subset for subset in NAMES if any(s.conditions(subset) for s in scores)]
 
 
 def by_subset(scores: Sequence[Score]) -> Iterator[tuple[Score, Subset]]:
-    """Every model with every subset."""
-    return ((s, subset) for s in scores for subset in present(scores))
+    """Every model with the subsets that it was asked about."""
+    return ((s, subset) for s in scores for subset in present([s]))
 
 
 def best_mcc(score: Score, subset: str) -> tuple[str, float] | None:
@@ -89,35 +98,70 @@ def average_mcc(s: Score) -> float | None:
 
 
 def _share(name: str, hits: float, n: float) -> list[Cell]:
-    """A share, and its standard error."""
+    """A share, and its standard error in points."""
     error = se(hits / n, n) if n else None
     return [share_of(name, hits, int(n)), None if error is None else 100 * error]
 
 
 def _rates(m: Matrix) -> list[Cell]:
-    """AAC, UAC and AR, each with its standard error; then both n."""
+    """AAC, UAC and AR, each with its standard error."""
     rates = (("aac", m.tp, m.answerable), ("uac", m.tn, m.unanswerable), ("ar", m.fn + m.tn, m.n))
-    return [
-        *(cell for rate in rates for cell in _share(*rate)),
-        int(m.answerable),
-        int(m.unanswerable),
-    ]
+    return [cell for rate in rates for cell in _share(*rate)]
 
 
 def _rate_columns(*names: str) -> list[str]:
     return [title for name in names for title in (f"{name} (%)", "±")]
 
 
+def summary_table(scores: Sequence[Score]) -> Table:
+    """A row a model: its best condition in each subset, and the mean of the best MCCs."""
+    subsets = present(scores)
+    rows = []
+    for s in scores:
+        cells: list[Cell] = []
+        for subset in subsets:
+            condition, mcc = best_mcc(s, subset) or ("", None)
+            m = s.matrix(subset, condition)
+            cells += [condition, share_of("aac", m.tp, int(m.answerable))]
+            cells += [share_of("uac", m.tn, int(m.unanswerable)), mcc]
+        rows.append((s.model, *cells, average_mcc(s)))
+    columns: list[str | Column] = [*texts("Model")]
+    for subset in subsets:
+        group = NAMES[subset]
+        columns += [Column("best condition", group, align="left"), Column("AAC (%)", group)]
+        columns += [Column("UAC (%)", group), number("MCC", group)]
+    return table(
+        "mm-aqa-summary",
+        "Each system at its best condition.",
+        (*columns, number("mean MCC")),
+        rows,
+        "AAC: right among the answerable. UAC: abstentions among the unanswerable. Best by the paper's MCC, chosen on "
+        "these items; – where it is undefined for every condition.",
+    )
+
+
+RESULTS_NOTES = (
+    "TP, FP: right and wrong answers to answerable items, FN: abstentions on them. TN: abstentions on the others, AU: "
+    "answers to them. AR: abstentions among all; below the share of unanswerable items, with many AU, is "
+    "under-abstention, above it, with many FN, over-abstention. ±: standard error, sqrt(p(1-p)/n). Under vconf a "
+    "confidence of at most {tau} is an abstention.",
+    "MCC: the paper's five-way one; – where it is undefined. Best MCC: the highest of the paper's six conditions, "
+    "chosen on these items. MCC plain: of abstaining against being unanswerable; 0 at random, where the paper's falls "
+    "below 0 by wrong answers.",
+)
+
+
 def results_table(scores: Sequence[Score], subset: Subset) -> Table:
-    """Tables 1 and 2: three conditions under two clauses, a row each; the best MCC of the six is in its row."""
+    """Tables 1 and 2: a row a condition, with the five counts."""
     rows = []
     for s in scores:
         top = best_mcc(s, subset)
-        for c in SIX:
+        for c in s.conditions(subset):
             m = s.matrix(subset, c)
             best_here: Cell = top[1] if top and top[0] == c else ""
-            rows.append((s.model, c, *_rates(m), m.mcc_ext, m.mcc_abstain, best_here))
+            rows.append((s.model, c, *_rates(m), m.mcc_ext, m.mcc_abstain, best_here, *map(int, m)))
     title = {"images": 1, "documents": 2}[subset]
+    notes = RESULTS_NOTES if subset == present(scores)[0] else ()
     taus = " and ".join(sorted({str(s.tau) for s in scores}))
     return table(
         f"mm-aqa-{subset}",
@@ -125,129 +169,161 @@ def results_table(scores: Sequence[Score], subset: Subset) -> Table:
         (
             *texts("Model", "Condition"),
             *_rate_columns("AAC", "UAC", "AR"),
-            "n answ.",
-            "n unansw.",
-            *MCCS,
-            number("Best MCC"),
+            *(number("MCC"), number("MCC plain"), number("Best MCC")),
+            *(name.upper() for name in Matrix._fields),
         ),
         rows,
-        "±: standard error, sqrt(p(1-p)/n). Malformed, failed and unjudged replies are counted in the table of replies "
-        f"in none of the five cells. Under vconf a confidence of at most {taus} is an abstention.",
-        "MCC: the paper's five-way one; – where it is undefined. Best MCC: the highest of the six conditions, chosen "
-        "on these items. MCC plain: of abstaining against being unanswerable; 0 at random, where the paper's falls "
-        "below 0 by wrong answers.",
-        rules=range(len(SIX), len(rows), len(SIX)),
+        *(note.format(tau=taus) for note in notes),
+        rules=section_starts(rows) - {0},
     )
 
 
-Confidence = Callable[[Row], float | None]
-SOURCES: tuple[tuple[str, str, Confidence, Sequence[float] | None], ...] = (
-    ("verbal confidence", "vconf", verbal, TAUS),
-    ("MaxProb", "base", max_prob, None),
-    ("computed confidence", "base", computed, None),
-    ("own confidence", "base", own, None),
-)
-"""Baselines by threshold: name, condition of the replies, the confidence, thresholds (None: every value)."""
+def beside_table(scores: Sequence[Score]) -> Table:
+    """Where replies are in none of the five cells: how many, and the rates over the paper's fixed n."""
+    rows = []
+    for s, subset in by_subset(scores):
+        for condition in s.conditions(subset):
+            lost = s.beside(subset, condition)
+            if not lost:
+                continue
+            asked = s.of(subset, condition)
+            m = s.fixed_matrix(subset, condition)
+            formed = len(asked) - lost["malformed"] - lost["failed"]
+            rates = (
+                share_of("well-formed", formed, len(asked)),
+                share_of("aac", m.tp, int(m.answerable)),
+                share_of("uac", m.tn, int(m.unanswerable)),
+                m.mcc_ext,
+            )
+            counts = (len(asked), *(lost[b] for b in BESIDE[:3]))
+            rows.append((s.model, NAMES[subset], condition, *counts, *rates))
+    return table(
+        "mm-aqa-beside",
+        "Replies in none of the five cells, and the rates over the paper's fixed n.",
+        (
+            *texts("Model", "Subset", "Condition"),
+            "asked",
+            *BESIDE[:3],
+            "well-formed (%)",
+            Column("AAC (%)", "fixed n"),
+            Column("UAC (%)", "fixed n"),
+            number("MCC", "fixed n"),
+        ),
+        rows,
+        "malformed: a field of the output schema is missing; such a reply is neither an answer nor an abstention. Over "
+        "the fixed n, every item that was asked, it counts as a wrong answer, as a failed and an unjudged one does.",
+        rules=section_starts(rows) - {0},
+    )
 
 
-def baselines(
-    s: Score, subset: str
-) -> Iterator[tuple[str, str, Matrix | None, float | None, float | None, int]]:
-    """(name, variant, matrix, RC-AUC, AURC, n) of each baseline of a system."""
+class Baseline(NamedTuple):
+    """One row of Table 3.
+
+    Attributes:
+        name: of the baseline.
+        matrix: None where it is undefined.
+        n: replies behind it.
+        tau: that was chosen on these items; None for a baseline without thresholds.
+        honest: the matrix when thresholds are chosen on other folds.
+        rc_auc: area under risk over coverage, by trapezoids.
+        aurc: mean risk over coverages.
+    """
+
+    name: str
+    matrix: Matrix | None
+    n: int
+    tau: float | None = None
+    honest: Matrix | None = None
+    rc_auc: float | None = None
+    aurc: float | None = None
+
+
+RANDOM = "abstains at random"
+
+
+def baselines(s: Score, subset: str) -> Iterator[Baseline]:
+    """The baselines of a system for which it was asked."""
     base = s.matrix(subset, "base")
-    a, u = int(base.answerable), int(base.unanswerable)
-    if base.n:
-        n = int(base.n)
-        yield "always abstains", "", Matrix(0, 0, a, u, 0), None, None, n
-        yield "never abstains", "", Matrix(base.tp, a - base.tp, 0, 0, u), None, None, n
-        yield (
-            "abstains at random",
-            "p = 0.5, expected",
-            random_abstain(base.tp / a if a else 0, a, u),
-            None,
-            None,
-            n,
-        )
+    a, u, n = int(base.answerable), int(base.unanswerable), int(base.n)
+    if n:
+        yield Baseline("never abstains", Matrix(base.tp, a - base.tp, 0, 0, u), n)
+        yield Baseline(RANDOM, random_abstain(base.tp / a if a else 0, a, u), n)
     for name, condition, confidence, taus in SOURCES:
         found = confidences(s.of(subset, condition), confidence)
-        if found is None:
-            continue
-        (aurc, rc_auc), n = curve(found), len(found.confidence)
-        made = sweep(found, taus)
-        below = "<" if taus is None else "<="
-        tau = (
-            "undefined at every tau"
-            if made.tau is None
-            else f"abstains {below} {made.tau:.4g}, oracle tau"
-        )
-        yield name, tau, made.matrix, rc_auc, aurc, n
-        yield (
-            name,
-            "tau cross-validated, 5 folds",
-            cross_validated(found, taus, seed=s.seed),
-            None,
-            None,
-            n,
-        )
-        yield name, "conformal, 10 % let through", conformal(found, seed=s.seed), None, None, n
+        if found is not None:
+            (aurc, rc_auc), swept = curve(found), sweep(found, taus)
+            honest = cross_validated(found, taus, seed=s.seed)
+            n = len(found.confidence)
+            yield Baseline(name, swept.matrix, n, swept.tau, honest, rc_auc, aurc)
     weighed = s.matrix(subset, "cotabs")
     if weighed.n:
-        yield "evidence weighed (cotabs)", "", weighed, None, None, int(weighed.n)
+        yield Baseline("evidence weighed (cotabs)", weighed, int(weighed.n))
 
 
 def baselines_table(scores: Sequence[Score]) -> Table:
-    """Table 3: baselines; thresholds chosen on the same items are called oracle, honest ones stand beside them."""
+    """Table 3: baselines; beside an MCC with a threshold of the same items stands that of other folds' thresholds."""
     rows = []
     for s, subset in by_subset(scores):
-        for name, variant, m, rc, aurc, n in baselines(s, subset):
+        for b in baselines(s, subset):
+            m = b.matrix
             rates = (*_rates(m)[:4], m.mcc_ext, m.mcc_abstain) if m is not None else [None] * 6
-            rows.append((s.model, NAMES[subset], name, variant, *rates, rc, aurc, n))
+            honest = b.honest.mcc_ext if b.honest else None
+            rows.append(
+                (s.model, NAMES[subset], b.name, *rates, b.tau, honest, b.rc_auc, b.aurc, b.n)
+            )
     return table(
         "mm-aqa-baselines",
         "Table 3: abstention baselines.",
         (
-            *texts("Model", "Subset", "Baseline", "Variant"),
+            *texts("Model", "Subset", "Baseline"),
             *_rate_columns("AAC", "UAC"),
-            *MCCS,
-            number("RC-AUC"),
-            number("AURC"),
-            "n",
+            *(number("MCC"), number("MCC plain"), number("oracle tau")),
+            number("MCC, folds"),
+            *(number("RC-AUC"), number("AURC"), "n"),
         ),
         rows,
-        "oracle tau: the best on these very items, an upper bound. Undefined MCCs are never the best. Self-consistency "
-        "and P(True) are systems of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'computed "
-        "confidence'.",
+        "Always abstaining has AAC 0, UAC 100 and no MCC. oracle tau: the best on these very items, an upper bound, as in "
+        "the paper; stated confidences up to it, other confidences below it are abstentions. MCC, folds: each of 5 folds "
+        "takes the tau that is best on the others. At random: p = 0.5, expected. Self-consistency and P(True) are systems "
+        "of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'computed confidence'.",
         "RC-AUC, AURC: risk over coverage of the answered items; answering the unanswerable is an error.",
+        rules=section_starts(rows) - {0},
     )
 
 
-def category_table(scores: Sequence[Score]) -> Table:
+def category_table(scores: Sequence[Score], subset: Subset) -> Table:
     """Table 4: UAC by category of transformation under one condition."""
+    made = {
+        category_of(r.item.transform, s.grouping)
+        for s in scores
+        for r in s.of(subset, s.diagnostic)
+    }
+    categories = [c for c, of in CATEGORIES.items() if of == subset and c in made]
     rows = []
-    for s, subset in by_subset(scores):
+    for s in scores:
         twins = [r for r in s.of(subset, s.diagnostic) if not r.item.answerable]
-        groups: dict[str, list[Row]] = {c: [] for c, of in CATEGORIES.items() if of == subset}
-        for row in twins:
-            groups.setdefault(category_of(row.item.transform, s.grouping) or "others", []).append(
-                row
-            )
-        for name, of in [*groups.items(), ("all", twins)]:
-            m = matrix_of(of)
-            rows.append(
-                (
-                    s.model,
-                    NAMES[subset],
-                    name,
-                    int(m.unanswerable),
-                    *_share("uac", m.tn, m.unanswerable),
-                )
-            )
+        cells: list[Cell] = []
+        for category in (*categories, ""):
+            rows_of = [
+                r for r in twins if category in ("", category_of(r.item.transform, s.grouping))
+            ]
+            m = matrix_of(rows_of)
+            cells += [*_share("uac", m.tn, m.unanswerable), int(m.unanswerable)]
+        if twins:
+            rows.append((s.model, *cells))
     under = " and ".join(sorted({s.diagnostic for s in scores}))
     grouping = " and ".join(sorted({s.grouping for s in scores}))
     return table(
-        "mm-aqa-categories",
-        "Table 4: UAC by category.",
-        (*texts("Model", "Subset", "Category"), "n", Column("UAC (%)", interval=True), "±"),
+        f"mm-aqa-categories-{subset}",
+        f"Table 4: UAC (%) by category, {NAMES[subset]}-like.",
+        (
+            *texts("Model"),
+            *(
+                Column(title, category)
+                for category in (*categories, "all")
+                for title in ("UAC", "±", "n")
+            ),
+        ),
         rows,
         f"Under {under}; categories as in the {grouping}. Compare within a subset only.",
     )
@@ -257,18 +333,16 @@ def sweep_table(scores: Sequence[Score]) -> Table:
     """Table 7: every threshold of the stated confidence."""
     rows = []
     for s in scores:
-        found = {sub: confidences(s.of(sub, "vconf"), verbal) for sub in present(scores)}
-        made = {sub: sweep(x, TAUS) for sub, x in found.items() if x is not None}
-        for subset, one in made.items():
-            for place, tau in enumerate(TAUS):
-                both = [m.matrices[place].mcc_ext for m in made.values()]
-                total = (
-                    sum(x for x in both if x is not None)
-                    if None not in both and len(both) == 2
-                    else None
-                )
-                m = one.matrices[place]
-                rows.append((s.model, NAMES[subset], int(tau), *_rates(m), m.mcc_ext, total))
+        found = {sub: confidences(s.of(sub, "vconf"), verbal) for sub in present([s])}
+        swept = {sub: sweep(x, TAUS) for sub, x in found.items() if x is not None}
+        for subset, one in swept.items():
+            for place, (tau, m) in enumerate(zip(TAUS, one.matrices, strict=True)):
+                mccs = [x.matrices[place].mcc_ext for x in swept.values()]
+                defined = [x for x in mccs if x is not None]
+                total = sum(defined) if len(defined) == len(NAMES) else None
+                counts = int(m.answerable), int(m.unanswerable)
+                cells = (int(tau), *_rates(m), *counts, m.mcc_ext, total)
+                rows.append((s.model, NAMES[subset], *cells))
     return table(
         "mm-aqa-tau",
         "Table 7: thresholds of the stated confidence.",
@@ -278,12 +352,13 @@ def sweep_table(scores: Sequence[Score]) -> Table:
             *_rate_columns("AAC", "UAC", "AR"),
             "n answ.",
             "n unansw.",
-            MCCS[0],
+            number("MCC"),
             number("sum over subsets"),
         ),
         rows,
         "A stated confidence up to tau is an abstention; standard clause. The best tau on these items is an upper "
         "bound.",
+        rules=section_starts(rows) - {0},
     )
 
 
@@ -310,7 +385,7 @@ def oracle_table(scores: Sequence[Score]) -> Table:
         rows.append((name, *accuracies, *map(mccs.get, NAMES), mean, *(top or ("", None)), gap))
     return table(
         "mm-aqa-oracle",
-        "Table 8: an expert's MCC.",
+        "Table 8: an expert's MCC, by the paper's own estimates.",
         (
             *texts("Scenario"),
             *(f"AAC (%) {name}" for name in NAMES.values()),
@@ -326,93 +401,26 @@ def oracle_table(scores: Sequence[Score]) -> Table:
     )
 
 
-def beside_table(scores: Sequence[Score]) -> Table:
-    """Replies that are in none of the five cells."""
-    rows = []
-    for s, subset in by_subset(scores):
-        for condition in CONDITIONS:
-            if asked := s.of(subset, condition):
-                lost = s.beside(subset, condition)
-                why = Counter(r.reply.detail for r in asked if r.reply.problem).most_common(1)
-                often = f"{why[0][0][:60]} ({why[0][1]})" if why else ""
-                rows.append(
-                    (
-                        s.model,
-                        NAMES[subset],
-                        condition,
-                        len(asked),
-                        *(lost[b] for b in BESIDE[:3]),
-                        often,
-                    )
-                )
-    return table(
-        "mm-aqa-beside",
-        "Replies in none of the five cells.",
-        (
-            *texts("Model", "Subset", "Condition"),
-            "asked",
-            *BESIDE[:3],
-            *texts("most often", wraps=True),
-        ),
-        rows,
-        "malformed: a field of the output schema is missing; such a reply is neither an answer nor an abstention.",
-    )
-
-
-def matrix_table(scores: Sequence[Score]) -> Table:
-    """The five counts of every cell."""
-    rows = []
-    for s, subset in by_subset(scores):
-        for c in CONDITIONS:
-            m = s.matrix(subset, c)
-            if m.n:
-                shares = 100.0 * (m.ar or 0.0), 100.0 * m.unanswerable / m.n
-                rows.append(
-                    (
-                        s.model,
-                        NAMES[subset],
-                        c,
-                        *(int(v) for v in m),
-                        *shares,
-                        m.mcc_ext,
-                        m.mcc_abstain,
-                    )
-                )
-    return table(
-        "mm-aqa-matrix",
-        "The five-way confusion matrix.",
-        (
-            *texts("Model", "Subset", "Condition"),
-            *(n.upper() for n in Matrix._fields),
-            "AR (%)",
-            "unansw. (%)",
-            *MCCS,
-        ),
-        rows,
-        "TP, FP: right and wrong answers to answerable items, FN: abstentions on them. TN: abstentions on the others, "
-        "AU: answers to them. MCC – where a row or column of it is empty.",
-        "Under-abstention: AR below the share of unanswerable items, with many AU. Over-abstention: AR above it, with "
-        "many FN.",
-    )
-
-
 def agents_table(scores: Sequence[Score]) -> Table:
     """How often Verifiers overrode the Reasoner, and in how many rounds."""
     rows = []
     for s in scores:
         for condition, several in s.rows.items():
-            logs = [
-                log
-                for r in several
-                if r.response is not None and (log := read_log(r.response)) is not None
-            ]
-            if logs:
-                over, n = sum(log.overridden for log in logs), len(logs)
-                every = [one for log in logs for one in log.rounds]
-                revisions = sum(one.decision == "REQUEST_REVISION" for one in every)
-                coerced = sum(one.coerced for one in every)
-                overridden = share_of("overridden", over, n)
-                rows.append((s.model, condition, n, overridden, len(every) / n, revisions, coerced))
+            logs = [log for r in several if r.response and (log := read_log(r.response))]
+            if not logs:
+                continue
+            rounds = [one for log in logs for one in log.rounds]
+            rows.append(
+                (
+                    s.model,
+                    condition,
+                    len(logs),
+                    share_of("overridden", sum(log.overridden for log in logs), len(logs)),
+                    len(rounds) / len(logs),
+                    sum(one.decision == "REQUEST_REVISION" for one in rounds),
+                    sum(one.coerced for one in rounds),
+                )
+            )
     return table(
         "mm-aqa-agents",
         "Reasoner and Verifier.",
@@ -426,6 +434,7 @@ def agents_table(scores: Sequence[Score]) -> Table:
         ),
         rows,
         "illegal: the Verifier asked for a revision where none was allowed; it counts as an abstention.",
+        rules=section_starts(rows) - {0},
     )
 
 

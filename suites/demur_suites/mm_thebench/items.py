@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from demur.core.records import AnswerSpec, ImageRef, Record
 from demur.core.store import Problems, write_records
@@ -28,6 +28,22 @@ class Dimension(StrEnum):
     KNOWLEDGE = "knowledge"
     PERCEPTION = "perception"
     REASONING = "reasoning"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Dimension | None:
+        name = str(value).strip().lower()
+        return next((d for d in cls if name in (d.value, d.value[0])), None)
+
+
+def _listed(types: Any) -> Any:
+    """Dimensions in one text, as other tools write them: ``P+K``, ``perception, reasoning``."""
+    if not isinstance(types, str):
+        return types
+    return [t for t in types.replace("+", ",").replace("/", ",").split(",") if t.strip()]
+
+
+def _plain(name: Any) -> Any:
+    return name.strip().lower().replace("_", " ") if isinstance(name, str) else name
 
 
 SUBCATEGORIES: dict[Dimension, tuple[str, ...]] = {
@@ -66,7 +82,7 @@ class Step(Record):
     """
 
     id: int = Field(ge=1)
-    types: tuple[Dimension, ...] = Field(min_length=1)
+    types: Annotated[tuple[Dimension, ...], BeforeValidator(_listed)] = Field(min_length=1)
     description: str = ""
     content: str = Field(min_length=1)
     necessary: bool = True
@@ -86,7 +102,7 @@ class RubricItem(Record):
     question: str = Field(min_length=1)
     points: int = Field(ge=1, le=100)
     dimension: Dimension
-    subcategory: str = ""
+    subcategory: Annotated[str, BeforeValidator(_plain)] = ""
     steps: tuple[int, ...] = ()
 
     @model_validator(mode="after")
@@ -244,7 +260,7 @@ class Item(Record):
 
 # --- reading and writing ---------------------------------------------------------------------------
 
-_STEP_NAMES = {
+_NAMES = {
     "step_id": "id",
     "step_type": "types",
     "type": "types",
@@ -252,8 +268,6 @@ _STEP_NAMES = {
     "step_content": "content",
     "step_necessity": "necessary",
     "necessity": "necessary",
-}
-_RUBRIC_NAMES = {
     "criterion": "question",
     "score": "points",
     "sub_category": "subcategory",
@@ -261,7 +275,9 @@ _RUBRIC_NAMES = {
     "linked_steps": "steps",
     "related_steps": "steps",
 }
-_YES = {"yes", "true", "necessary", "1"}
+"""Other tools' names of fields of steps and rubric items -> ours."""
+_NUMBERING = ("rubric_id", "rid")
+BASE_REPEATED = "items whose file repeats the three base rubric items: counted once"
 
 
 def read(path: Path, problems: Problems) -> Loaded[Item]:
@@ -285,50 +301,22 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
 def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
     """A line with the field names of `Item` in place of other tools' (``step_type``, ``score`` ...)."""
     out = dict(row)
-    for name, names in (("steps", _STEP_NAMES), ("rubric", _RUBRIC_NAMES)):
+    for name in ("steps", "rubric"):
         if isinstance(row.get(name), list):
             out[name] = [
-                _renamed(one, names) if isinstance(one, dict) else one for one in row[name]
+                {_NAMES.get(k, k): v for k, v in part.items() if k not in _NUMBERING}
+                if isinstance(part, dict)
+                else part
+                for part in row[name]
             ]
     rubric = out.get("rubric")
-    if isinstance(rubric, list):
-        kinds = [(str(b.points), b.dimension) for b in BASE]
-        found = [
-            (str(r.get("points")), r.get("dimension"))
-            if isinstance(r, dict) and not r.get("subcategory")
-            else None
-            for r in rubric
-        ]
-        if all(found.count(kind) == 1 for kind in kinds):
-            notes["items whose file repeats the three base rubric items: counted once"] += 1
-            out["rubric"] = [r for r, kind in zip(rubric, found, strict=True) if kind not in kinds]
+    if isinstance(rubric, list) and all(isinstance(part, dict) for part in rubric):
+        own = [part for part in rubric if part.get("subcategory")]
+        others = [str(part.get("points")) for part in rubric if part not in own]
+        if sorted(others) == [str(b.points) for b in BASE]:
+            notes[BASE_REPEATED] += 1
+            out["rubric"] = own
     return out
-
-
-def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    out = {
-        names.get(key, key): value for key, value in row.items() if key not in ("rubric_id", "rid")
-    }
-    types = out.get("types")
-    if isinstance(types, str):
-        out["types"] = types = [
-            t for t in types.replace("+", ",").replace("/", ",").split(",") if t.strip()
-        ]
-    if isinstance(types, list):
-        out["types"] = [_letters(t.strip().lower()) if isinstance(t, str) else t for t in types]
-    if isinstance(out.get("dimension"), str):
-        out["dimension"] = _letters(out["dimension"].strip().lower())
-    for key in ("dimension", "subcategory"):
-        if isinstance(out.get(key), str):
-            out[key] = out[key].strip().lower().replace("_", " ")
-    if isinstance(out.get("necessary"), str):
-        out["necessary"] = out["necessary"].strip().lower() in _YES
-    return out
-
-
-def _letters(name: str) -> str:
-    """The full name of a dimension that is given by its first letter."""
-    return next((d.value for d in Dimension if name == d.value[0]), name)
 
 
 def remarks(item: Item) -> list[str]:

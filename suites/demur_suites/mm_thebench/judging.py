@@ -13,14 +13,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
-from demur.core.errors import DemurError, ItemError, TransientError, UsageError
+from demur.core.errors import ItemError, TransientError, UsageError
 from demur.core.records import (
     AnswerSpec,
     ImagePart,
@@ -37,7 +36,6 @@ from demur.core.spec import Option, named
 from demur.core.store import digest, read_text
 from demur.core.strict_json import parsed_json
 from demur.core.thinking import visible
-from demur.core.uris import read_image
 from demur.judge.base import JudgeContext
 from demur.judge.local import LocalJudge
 from demur.judge.model import ModelJudge, target
@@ -57,7 +55,6 @@ from demur_suites.mm_thebench.chains import (
 )
 from demur_suites.mm_thebench.items import BASE, Item, RubricItem, Step
 from demur_suites.mm_thebench.measures import Judged, Level, Mark, StepMatch, tokens
-from demur_suites.scale import Scaler
 
 T = TypeVar("T")
 AT_ONCE = 16
@@ -72,8 +69,6 @@ PROMPTS = {
     "draft-rubric": ("question", "answer", "steps", "kinds"),
 }
 """Role -> the fields of its prompt."""
-LONGEST_SIDE = 1_024
-"""Pixels of an image that a judge is shown."""
 ROOM = 2_048
 """Tokens that a reply may take beyond its content: for a judge that thinks before it writes."""
 
@@ -223,9 +218,7 @@ class ChainJudge(ModelJudge):
     ) -> None:
         model, options = named("chains", argument, {"images": SEES})
         self.sees = options.get("images") == "yes"
-        context = context or JudgeContext()
-        self._scaler = Scaler(context.read_image or read_image, LONGEST_SIDE)
-        super().__init__(model, replace(context, read_image=self._scaler.read))
+        super().__init__(model, context or JudgeContext())
         self.id += "?images=yes" * self.sees
         self._room = room
         self.texts, self.own = _texts(prompts)
@@ -260,7 +253,7 @@ class ChainJudge(ModelJudge):
         schema = None if role in self.own else schema
         text = TextPart(text=Template(self.texts[role]).safe_substitute(fields))
         try:
-            shown = [ImagePart(image=self._scaled(ref)) for ref in pictures if self.sees]
+            shown = [ImagePart(image=ref) for ref in pictures if self.sees]
             request = Request(
                 model=self.model,
                 temperature=0.0,
@@ -282,12 +275,6 @@ class ChainJudge(ModelJudge):
             cut = ", its tokens ended" if reply.finish_reason == "length" else ""
             notes.add(f"a reply of the judge could not be read ({role}{cut})")
         return found
-
-    def _scaled(self, image: ImageRef) -> ImageRef:
-        try:
-            return self._scaler.scale(image)
-        except (DemurError, OSError) as error:
-            raise ItemError(f"an image cannot be read: {error}", item=image.uri) from error
 
     async def judge(self, item: Item, response: Response) -> Judged:
         """One reply at three levels."""

@@ -20,7 +20,7 @@ from demur_suites.mm_thebench.items import Item, read
 from demur_suites.mm_thebench.judging import ROOM, ChainJudge, judge_by_rules
 from demur_suites.mm_thebench.measures import Judged, Level, Score, score
 from demur_suites.mm_thebench.meta_evaluation import meta_task
-from demur_suites.options import Option
+from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class MMTheBench(Suite[Item, Score]):
             "",
             grades=True,
         ),
-        Option("ledger", "file that keeps the judge's paid replies", "judge.sqlite"),
+        LEDGER,
         Option(
-            "prompts",
+            "judge_prompts",
             "folder of judge prompts in place of ours: answer.md, segment.md, match.md, rubric.md",
             "",
             grades=True,
@@ -64,8 +64,8 @@ class MMTheBench(Suite[Item, Score]):
             least=0,
             grades=True,
         ),
-        Option("judge_concurrency", "calls to the judge at once", 8, least=1),
-        Option("judge_budget", "US dollars that the judge may cost; 0 for no bound", 0.0, least=0),
+        Option("concurrency", "calls to the judge at once", 8, least=1),
+        Option("budget", "US dollars that the judge may cost; 0 for no bound", 0.0, least=0),
         Option("partial", "credit of a PARTIAL step match, 0 to 1", 0.0, least=0, most=1),
         Option(
             "resamples",
@@ -97,7 +97,7 @@ class MMTheBench(Suite[Item, Score]):
         *(
             o
             for o in options
-            if o.name in ("ledger", "prompts", "room", "judge_concurrency", "judge_budget")
+            if o.name in ("ledger", "judge_prompts", "room", "concurrency", "budget")
         ),
     )
 
@@ -235,11 +235,7 @@ def judge_of(given: Mapping[str, Any]) -> ChainJudge | None:
     """The judge of these options; None for rules."""
     if not given["judge"]:
         return None
-    budget = (
-        Budget(given["judge_budget"], Path(given["ledger"]), "judge")
-        if given["judge_budget"]
-        else None
-    )
-    context = JudgeContext(Path(given["ledger"]), given["judge_concurrency"], budget)
-    folder = Path(given["prompts"]) if given["prompts"] else None
+    budget = Budget(given["budget"], Path(given["ledger"]), "judge") if given["budget"] else None
+    context = JudgeContext(Path(given["ledger"]), given["concurrency"], budget)
+    folder = Path(given["judge_prompts"]) if given["judge_prompts"] else None
     return ChainJudge(given["judge"].removeprefix("model:"), context, folder, given["room"])

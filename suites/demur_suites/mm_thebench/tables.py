@@ -9,7 +9,6 @@ from pathlib import Path
 
 from demur.core.records import Measure
 from demur.core.uris import read_image
-from demur.reports.figures import heat
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell as Value
 from demur.reports.tables import Column, Table, texts
@@ -73,17 +72,7 @@ def headline_table(scores: Sequence[Score], video: bool = False) -> Table:
         Column("H", "Rubric", interval=True),
         number("Length", decimals=1),
     )
-    names = (
-        "accuracy",
-        "precision",
-        "recall",
-        "f1",
-        "knowledge",
-        "perception",
-        "reasoning",
-        "h",
-        "length",
-    )
+    names = ("accuracy", "precision", "recall", *[*FIGURES.values()][1:])
     rows = [(s.model, s.group, *(m[name] for name in names)) for s, m in _asked(scores, video)]
     notes = [
         "Chains: native: the model's own thoughts; elicited: steps of its reply, as the prompt asks for them. Acc: a "
@@ -116,42 +105,44 @@ def _asked(scores: Sequence[Score], video: bool) -> list[tuple[Score, dict[str, 
     ]
 
 
+FIGURES = {
+    "Acc": "accuracy",
+    "Step": "f1",
+    "K": "knowledge",
+    "P": "perception",
+    "R": "reasoning",
+    "H": "h",
+    "Length": "length",
+}
+"""Title of a figure -> its measure."""
+
+
 def counts_table(scores: Sequence[Score]) -> Table:
-    """The number of questions behind each measure, and of those that are in none."""
-    levels = {
-        "Acc": "accuracy",
-        "Prec., Recall, F1": "f1",
-        "K": "knowledge",
-        "P": "perception",
-        "R": "reasoning",
-        "H": "h",
-        "Length": "length",
-    }
+    """The number of questions behind each figure."""
     rows: list[Sequence[Value]] = []
-    rules = set()
     for video in (False, True):
         for s, m in _asked(scores, video):
-            rules.add(len(rows))
-            for title, name in levels.items():
-                first = (
-                    (s.model, "videos" if video else "text and pictures")
-                    if title == "Acc"
-                    else ("", "")
-                )
-                rows.append((*first, title, m[name].n, m[name].unjudged, m[name].failed))
+            accuracy = m["accuracy"]
+            asked = accuracy.n + accuracy.unjudged + accuracy.failed
+            counts = (m[name].n for name in FIGURES.values())
+            on = "videos" if video else "text and pictures"
+            rows.append((s.model, on, asked, accuracy.failed, *counts))
     notes = [
-        "unjudged: asked, and not judged: the reply holds no chain, a reply of the judge could not be read, rules have "
-        "no proof, or there is no judge. failed: no reply came. Items without reference steps, or without a dimension, "
-        "are in no row of these.",
+        "The rest of a figure is unjudged (the reply holds no chain, a reply of the judge could not be read, rules have "
+        "no proof, or there is no judge), or its item has no reference steps or nothing of that dimension.",
         *(
             f"{s.model}: {s.left_out} items marked too complex are left out, {s.not_asked} were not asked."
             for s in scores
             if s.left_out or s.not_asked
         ),
     ]
-    columns: tuple[str | Column, ...] = (*texts("Model", "On", "Figure"), "n", "unjudged", "failed")
-    caption = "How many questions stand behind each figure."
-    return table("thebench-counts", caption, columns, rows, *notes, rules=rules - {0})
+    columns: tuple[str | Column, ...] = (
+        *texts("Model", "On"),
+        "asked",
+        "failed",
+        *(Column(t, "n of") for t in FIGURES),
+    )
+    return table("thebench-counts", "Questions behind each figure.", columns, rows, *notes)
 
 
 def sources_table(scores: Sequence[Score]) -> Table:
@@ -253,70 +244,69 @@ def length_table(scores: Sequence[Score]) -> Table:
 
 
 def subcategory_table(scores: Sequence[Score]) -> Table:
-    """The numbers of Fig. 4: points lost to hallucination by subcategory."""
+    """Fig. 4: the share of each subcategory in the points lost to hallucination, a column a model."""
+    lost = {s.model: shares for s in _ordered(scores) if (shares := subcategory_shares(s.pairs))}
     rows = [
-        (s.model, dimension, name, lost, Measure(name="share", value=share, n=lost))
-        for s in _ordered(scores)
-        for (dimension, name), (lost, share) in subcategory_shares(s.pairs).items()
+        (*place, *(_lost(shares.get(place)) for shares in lost.values()))
+        for place in sorted(set().union(*lost.values()))
     ]
-    columns: tuple[str | Column, ...] = (
-        *texts("Model", "Dimension", "Subcategory"),
-        "Points",
-        "Share (%)",
+    return table(
+        "thebench-subcategories",
+        "Points lost to hallucination, by subcategory (%).",
+        (*texts("Dimension", "Subcategory"), *lost),
+        rows,
+        f"All points lost: {', '.join(f'{m} {sum(n for n, _ in v.values())}' for m, v in lost.items())}.",
     )
-    return table("thebench-subcategories", "Points lost to hallucination.", columns, rows)
+
+
+def _lost(place: tuple[int, float] | None) -> Measure | None:
+    return None if place is None else Measure(name="share", value=place[1], n=place[0])
 
 
 def statistics_tables(items: Sequence[Item]) -> list[Table]:
-    """The composition of a set (Fig. 2, Table 5), its steps (Table 1, Fig. 6) and its rubric (Table 6)."""
-    n = len(items)
+    """The composition of a set (Fig. 2, Table 5), and its steps and rubric (Tables 1 and 6, Fig. 6)."""
     kinds = {
         "modality": Counter[str](i.modality for i in items),
         "format": Counter[str](i.format for i in items),
         "source": Counter(i.source or "-" for i in items),
         "reviewed by": Counter(i.reviewed_by or "nobody" for i in items),
     }
-    made = [
-        (kind, name, c, _share(name, c, n))
+    composition = [
+        (kind, name, c, _share(name, c, len(items)))
         for kind, found in kinds.items()
         for name, c in found.most_common()
     ]
     steps, rubric = [i.steps for i in items if i.steps], [i.rubric for i in items if i.rubric]
-    by_step: list[Sequence[Value]] = []
-    by_rubric: list[Sequence[Value]] = []
+    rows: list[Sequence[Value]] = []
     for name in (*(d.value for d in Dimension), "all"):
         k = sum(name in ("all", *s.types) for of in steps for s in of)
         points = [r.points for of in rubric for r in of if name in ("all", r.dimension)]
-        by_step.append(
-            (name, k, _share("share", k, sum(map(len, steps))), k / len(steps) if steps else None)
-        )
-        by_rubric.append(
-            (name, *(v / len(rubric) if rubric else None for v in (len(points), sum(points))))
-        )
+        share = _share("share", k, sum(map(len, steps)))
+        a_question = k / len(steps) if steps else None
+        of_rubric = (v / len(rubric) if rubric else None for v in (len(points), sum(points)))
+        rows.append((name, k, share, a_question, *of_rubric))
     counts = Counter(len(i.steps) for i in items)
     return [
         table(
             "thebench-composition",
-            f"{n} item{'' if n == 1 else 's'}.",
+            f"Items: {len(items)}.",
             (*texts("Kind", "Value"), "Items", "Ratio (%)"),
-            made,
+            composition,
         ),
         table(
             "thebench-steps",
-            "Reference steps by dimension; a step may draw on several.",
-            (*texts("Dimension"), "Steps", "Ratio (%)", Column("a question", decimals=2)),
-            by_step,
-            f"Steps a question: {', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}.",
-        ),
-        table(
-            "thebench-rubric",
-            "Rubric items and points a question; the three base items (23 points) not counted.",
+            "Reference steps and rubric by dimension.",
             (
                 *texts("Dimension"),
-                Column("items a question", decimals=2),
-                Column("points a question", decimals=2),
+                Column("n", "Steps"),
+                Column("ratio (%)", "Steps"),
+                Column("a question", "Steps", decimals=2),
+                Column("items a question", "Rubric", decimals=2),
+                Column("points a question", "Rubric", decimals=2),
             ),
-            by_rubric,
+            rows,
+            "A step may draw on several dimensions. The three base items (23 points) are not counted. Steps a question: "
+            f"{', '.join(f'{k}: {counts[k]}' for k in sorted(counts))}.",
         ),
     ]
 
@@ -325,38 +315,9 @@ def statistics_tables(items: Sequence[Item]) -> list[Table]:
 
 
 def figures(scores: Sequence[Score]) -> list[Panel]:
-    """Figures 3, 4 and 5, of models whose chains were judged."""
-    judged = [s for s in _ordered(scores) if any(kinds_by_answer(s.pairs).values())]
-    drawn = []
-    for s in judged:
-        by = {answer: c for answer, c in kinds_by_answer(s.pairs).items() if c.total()}
-        cells = [[_share(kind, c[kind], c.total()) for c in by.values()] for kind in KINDS]
-        drawn.append(
-            heat(
-                f"Hallucination by kind: {s.model}",
-                KINDS,
-                [f"{answer} (%)" for answer in by],
-                cells,
-            )
-        )
-    lost = {s.model: found for s in judged if (found := subcategory_shares(s.pairs))}
-    if lost:
-        places = sorted(set().union(*lost.values()))
-        shares = [
-            [
-                Measure(name="share", value=of[at][1], n=of[at][0]) if at in of else None
-                for of in lost.values()
-            ]
-            for at in places
-        ]
-        drawn.append(
-            heat(
-                "Points lost to hallucination (%)", list(map(": ".join, places)), list(lost), shares
-            )
-        )
-    return drawn + [
-        p for s in judged for part in ("precision", "recall") if (p := length_figure(s, part))
-    ]
+    """Figure 5, of models whose chains were judged; figures 3 and 4 are tables."""
+    parts = [(s, part) for s in _ordered(scores) for part in ("precision", "recall")]
+    return [panel for s, part in parts if (panel := length_figure(s, part))]
 
 
 def length_figure(score: Score, part: str) -> Panel | None:

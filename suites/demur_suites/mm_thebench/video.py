@@ -31,40 +31,30 @@ def frames(path: Path, video: Video) -> list[Frame]:
     """
     with importing("frames of videos", extra="video", module="PyAV", broken=True):
         import av
+    found: list[Frame] = []
     try:
         opened: Any = av.open(str(path))
         with opened as container:
             stream = container.streams.video[0]
-            length = (
-                float(stream.duration * stream.time_base)
-                if stream.duration
-                else (container.duration or 0) / 1e6
-            )
-            end = min(video.end, length) if video.end and length else video.end or length
+            length = float((stream.duration or 0) * stream.time_base) or container.duration / 1e6
+            end = min(video.end or length, length)
             if end <= video.start:
-                raise DataError(
-                    f"it is {length:.1f} s long, the part begins at {video.start:g} s",
-                    item=str(path),
-                )
+                why = f"it is {length:.1f} s long, the part begins at {video.start:g} s"
+                raise DataError(why, item=str(path))
             part = (end - video.start) / video.frames
             wanted = [video.start + part * (k + 0.5) for k in range(video.frames)]
-            found: list[Frame] = []
+            container.seek(int(video.start * 1e6))
             last = None
-            if video.start:
-                container.seek(int(video.start * 1e6))
             for frame in container.decode(stream):
-                while (
-                    len(found) < len(wanted)
-                    and frame.time is not None
-                    and frame.time >= wanted[len(found)]
-                ):
-                    found.append(_taken(frame))
+                if frame.time is not None:
+                    last = frame
+                    while len(found) < len(wanted) and frame.time >= wanted[len(found)]:
+                        found.append(_taken(frame))
                 if len(found) == len(wanted):
                     return found
-                last = frame
-            if last is not None and (not found or found[-1].second < (last.time or 0.0)):
+            if last is not None and (not found or found[-1].second < last.time):
                 found.append(_taken(last))  # the last wanted moment lies behind the last frame's
-    except (av.FFmpegError, OSError, IndexError) as error:
+    except (av.FFmpegError, OSError, IndexError, TypeError) as error:
         raise DataError(
             f"cannot be read as a video: {error}", item=str(path), cure="check the file"
         ) from error

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -151,23 +152,50 @@ class MultiAgent(ModelSystem):
 
     async def answer(self, ask: Ask) -> Response:
         """Run the rounds of answer and verdict."""
-        talk = Talk(self, ask)
+        calls: list[Response] = []
+        rounds: list[Round] = []
         try:
-            while await talk.ruled(await talk.proposed()) == "REQUEST_REVISION":
-                pass
+            while not rounds or rounds[-1].decision == "REQUEST_REVISION":
+                proposal = await self._call(self, self._proposed(ask, rounds))
+                calls.append(proposal)
+                final = len(rounds) + 1 == self.rounds
+                examined = self._examined(ask, proposal.text, final)
+                calls.append(await self._call(self._verifier, examined))
+                ruling = read_ruling(calls[-1].text)
+                if ruling.decision is None:
+                    return _whole(Response(error="the Verifier's reply holds no decision"), calls)
+                coerced = final and ruling.decision == "REQUEST_REVISION"
+                rounds.append(
+                    Round(
+                        candidate=proposal.text,
+                        decision="ABSTAIN" if coerced else ruling.decision,
+                        coerced=coerced,
+                        explanation=ruling.explanation,
+                        feedback=ruling.feedback,
+                    )
+                )
         except (ItemError, TransientError) as error:
-            return _whole(Response(error=str(error)), talk.calls)
-        if talk.unread:
-            return _whole(Response(error="the Verifier's reply holds no decision"), talk.calls)
-        rounds = talk.rounds
-        log = json.dumps(
-            {"multi_agent": self.mode, "rounds": [r.model_dump(mode="json") for r in rounds]}
-        )
+            return _whole(Response(error=str(error)), calls)
+        log = Log(multi_agent=self.mode, rounds=tuple(rounds)).model_dump(mode="json")
+        response = Response(text=rounds[-1].candidate, reasoning=json.dumps(log))
         if rounds[-1].decision == "ABSTAIN":
             why = " ".join(rounds[-1].explanation.split()) or "the Verifier gave no reason"
             text = f"EXPLANATION - {why}\nFINAL ANSWER - {ABSTENTION}"
-            return _whole(Response(text=text, reasoning=log, abstained=True), talk.calls)
-        return _whole(Response(text=rounds[-1].candidate, reasoning=log), talk.calls)
+            response = response.model_copy(update={"text": text, "abstained": True})
+        return _whole(response, calls)
+
+    def _proposed(self, ask: Ask, rounds: Sequence[Round]) -> Request:
+        """The Reasoner's request: the question, and the Verifier's feedback on the last answer."""
+        request = self.request(ask)
+        advice = rounds[-1].feedback or rounds[-1].explanation if rounds else ""
+        if not advice:
+            return request
+        *before, last = request.messages
+        words = (
+            f"\n\nA verifier sent your last answer back with this advice:\n{advice}\nAnswer again."
+        )
+        message = Message(role=last.role, parts=(*last.parts, TextPart(text=words)))
+        return request.model_copy(update={"messages": (*before, message)})
 
     async def _call(self, agent: ModelSystem, request: Request) -> Response:
         return await (await agent._opened()).complete(request)
@@ -193,44 +221,6 @@ class MultiAgent(ModelSystem):
         if self._verifier is not self:
             await self._verifier.close()
         await super().close()
-
-
-class Talk:
-    """The conversation of the two about one question."""
-
-    def __init__(self, system: MultiAgent, ask: Ask) -> None:
-        self.system, self.ask = system, ask
-        self.rounds: list[Round] = []
-        self.calls: list[Response] = []
-        self.unread = False
-        """Whether the last reply of the Verifier holds no decision."""
-
-    async def proposed(self) -> str:
-        """The Reasoner's turn: an answer, given the Verifier's feedback on the last one."""
-        request = self.system.request(self.ask)
-        if self.rounds and (advice := self.rounds[-1].feedback or self.rounds[-1].explanation):
-            *before, last = request.messages
-            words = f"\n\nA verifier sent your last answer back with this advice:\n{advice}\nAnswer again."
-            message = Message(role=last.role, parts=(*last.parts, TextPart(text=words)))
-            request = request.model_copy(update={"messages": (*before, message)})
-        self.calls.append(await self.system._call(self.system, request))
-        return self.calls[-1].text
-
-    async def ruled(self, candidate: str) -> Decision | None:
-        """The Verifier's turn: its decision as counted; None if it gives none."""
-        system, final = self.system, len(self.rounds) + 1 == self.system.rounds
-        self.calls.append(
-            await system._call(system._verifier, system._examined(self.ask, candidate, final))
-        )
-        ruling = read_ruling(self.calls[-1].text)
-        if ruling.decision is None:
-            self.unread = True
-            return None
-        coerced = final and ruling.decision == "REQUEST_REVISION"
-        decision: Decision = "ABSTAIN" if coerced else ruling.decision
-        said = {"explanation": ruling.explanation, "feedback": ruling.feedback}
-        self.rounds.append(Round(candidate=candidate, decision=decision, coerced=coerced, **said))
-        return decision
 
 
 def _whole(response: Response, calls: list[Response]) -> Response:
