@@ -285,7 +285,7 @@ def compare(
         items: most changed items to read, each way; None for all.
 
     Raises:
-        UsageError: an argument is no run, or holds several.
+        UsageError: an argument is no run, or holds several; or the two share no question.
     """
     from demur.reports.cells import headline
     from demur.reports.compare import compare as paired
@@ -297,11 +297,15 @@ def compare(
     )
     folders = [one_run(_folder(r)) for r in (first, second)]
     data = load(folders, release_of_runs if release is None else Path(release))
-    return Comparison(
-        paired(
-            data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items
+    head = None if every else headline(data.runs)
+    result = paired(data.runs[0], data.runs[1], data.samples, head, items)
+    if not result.shared:
+        raise UsageError(
+            "no question was asked of both",
+            item=f"{folders[0]}, {folders[1]}",
+            cure="compare runs of one release, with the same seed, scenarios and prompts",
         )
-    )
+    return Comparison(result)
 
 
 @checked
@@ -485,9 +489,9 @@ def gate(
     Args:
         run: the run.
         min_declined: scenario -> lowest share declined of the questions that it is right to decline.
-        min_accuracy: scenario -> lowest share of right answers: ``{"full": 0.6}``.
+        min_accuracy: scenario -> lowest share of right answers among the questions to answer: ``{"full": 0.6}``.
         max_hallucination: scenario -> highest share of wrong answers.
-        max_deflection: scenario -> highest share of deflections.
+        max_deflection: scenario -> highest share of deflections among the questions to answer.
         min_joint: lowest share of questions that are right in all scenarios of the run.
         baseline: run that it must not be worse than.
         max_failed: share of failed answers above which the system counts as down.

@@ -3,8 +3,10 @@
 Runs are paired by context set and condition; only questions graded for both systems count, and the result states how
 many do not. The test is exact McNemar on the questions where the two differ; repeated questions count with the mean of
 their repeats, and a sign-flip test replaces McNemar's. Holm's correction covers right behaviour in each scenario,
-which decides the verdict, and by itself the three rates behind it, which explain it; joint success is one test. The interval of a difference is a
-paired bootstrap over clusters (Tango's score interval where that is a point); McNemar's test assumes independent pairs.
+which decides the verdict, and by itself the three rates behind it, which explain it; joint success is one test. The
+interval of a difference is a paired bootstrap over clusters (Tango's score interval where that is a point); McNemar's
+test assumes independent pairs. A difference is shown where both leave out 0; where they do not, the interval reaches 0
+(as intervals compatible with Holm's procedure do: Strassburger and Bretz 2008), so that it never contradicts the verdict.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class Difference(NamedTuple):
         first: rate of the first run over those pairs.
         second: rate of the second.
         delta: second - first, in [-1, 1].
-        low: lower end of its 95 % interval.
+        low: lower end of its 95 % interval, which holds 0 where no difference is shown.
         high: upper end.
         gained: pairs where only the second has it.
         lost: pairs where only the first has it.
@@ -109,8 +111,9 @@ class Difference(NamedTuple):
 
     @property
     def significant(self) -> bool:
-        """Whether the difference is significant at `ALPHA` after correction."""
-        return self.p_holm is not None and self.p_holm < ALPHA
+        """Whether the difference is shown: the test rejects at `ALPHA` after correction, and the interval leaves out 0."""
+        rejected = self.p_holm is not None and self.p_holm < ALPHA
+        return rejected and not (self.low or 0.0) <= 0.0 <= (self.high or 0.0)
 
     @property
     def better(self) -> int:
@@ -181,6 +184,11 @@ class Comparison(NamedTuple):
     """Graded repeats behind the pairs, of each run."""
     unused_labels: tuple[int, int] = (0, 0)
     """Drawn labels of either run that decide nothing, because the other run has too few in the scenario."""
+
+    @property
+    def shared(self) -> int:
+        """Questions asked of both."""
+        return self.pairs + self.unjudged
 
     @property
     def joint(self) -> Difference | None:
@@ -358,7 +366,7 @@ def compare(
     for name in set(families.values()):
         family = [i for i, d in enumerate(raw) if families[d.measure] == name]
         for i, p in zip(family, holm([raw[i].p for i in family]), strict=True):
-            raw[i] = raw[i]._replace(p_holm=p)
+            raw[i] = _reaching_zero_unless_shown(raw[i]._replace(p_holm=p))
     is_lost = first_side.right[in_first] & ~second_side.right[in_second]
     is_gained = second_side.right[in_second] & ~first_side.right[in_first]
     pairs = first_side.representative[in_first], second_side.representative[in_second]
@@ -428,6 +436,13 @@ def _difference(where: Scenario | None, paired: Paired, spread: float) -> Differ
         None,
         spread,
     )
+
+
+def _reaching_zero_unless_shown(difference: Difference) -> Difference:
+    """The difference, its interval widened to 0 where no difference is shown."""
+    if difference.significant or difference.low is None or difference.high is None:
+        return difference
+    return difference._replace(low=min(difference.low, 0.0), high=max(difference.high, 0.0))
 
 
 def _corrected_differences(

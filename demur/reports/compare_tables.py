@@ -107,9 +107,9 @@ def table(comparison: Comparison, effect: float = SEEN) -> Table:
         f"n: pairs of answers to the same question, evidence and prompt: {comparison.pairs:,} in all{repeats}. "
         f"Left out: {comparison.only_first:,} and {comparison.only_second:,} questions asked of only one{ungraded}.",
         f"Lost: only {comparison.first} has it; gained: only {comparison.second} has it. Intervals, 95 %: paired bootstrap over "
-        "clusters, or Tango's score interval where all pairs are alike.",
+        "clusters, or Tango's score interval where all pairs are alike; to 0 where no difference is shown.",
         f"p: {comparison.test}, with Holm's correction over {len(main)} tests of right behaviour and over "
-        f"{3 * len(main)} tests of the rates; verdicts at {ALPHA:g}.",
+        f"{3 * len(main)} tests of the rates; a difference is shown below {ALPHA:g}, if its interval leaves out 0.",
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not. Joint success: "
         "right in all scenarios of the same question.",
     )

@@ -6,10 +6,16 @@ import re
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import demur
 from demur.cli import main
+from demur.core.errors import UsageError
 from demur.core.records import Scenario
 from demur.judge.measures.power import paired
-from demur.reports.compare import Difference
+from demur.reports.compare import Difference, compare
 from demur.reports.compare_tables import pairs_needed
 from demur.reports.data import load
 
@@ -36,3 +42,35 @@ def test_the_column_question_holds_the_question(demo, capsys, tmp_path: Path) ->
         assert [q in text for q in asked] == [bool(words)] * len(asked)
         assert bool(re.search(r"Question\b", text)) == bool(words)
         assert ("--release DIR" in text) == (not words)
+
+
+def test_two_runs_that_share_no_question_are_refused_by_name(demo, tmp_path: Path) -> None:
+    release, runs = demo
+    lines = (runs[0] / "rows.parquet", tmp_path / "apart" / "rows.parquet")
+    shutil.copytree(runs[0], tmp_path / "apart")
+    table = pq.read_table(lines[0])
+    contexts = pa.array([f"{c}-apart" for c in table["context"].to_pylist()])
+    place = table.column_names.index("context")
+    pq.write_table(table.set_column(place, "context", contexts), lines[1])
+    with pytest.raises(UsageError) as refused:
+        demur.compare(runs[0], tmp_path / "apart", release=release)
+    assert str(runs[0]) in str(refused.value.item)
+    assert str(tmp_path / "apart") in str(refused.value.item)
+    assert refused.value.cure
+    command = ["compare", str(runs[0]), str(tmp_path / "apart"), "--release", str(release)]
+    assert main(command) == 2
+
+
+def test_an_interval_leaves_out_zero_exactly_where_a_difference_is_shown(data) -> None:
+    """Of every scenario, every measure and joint success, of all pairs of systems."""
+    differences = [
+        d
+        for first in data.runs
+        for second in data.runs
+        if first is not second
+        for d in compare(first, second).differences
+    ]
+    assert {d.significant for d in differences} == {True, False}
+    assert any(d.p is not None and d.p < 0.05 and not d.significant for d in differences)
+    for d in differences:
+        assert (d.low > 0 or d.high < 0) == d.significant == (d.better != 0), d
