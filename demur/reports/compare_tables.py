@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from demur.core.text import brief
 from demur.judge.measures.corrected import LEAST
 from demur.judge.measures.power import paired
-from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
+from demur.reports.compare import ALPHA, PRIMARY, RATES, SEEN, Changed, Comparison, Difference
 from demur.reports.tables import (
     Column,
     Table,
@@ -109,7 +109,7 @@ def table(comparison: Comparison, effect: float = SEEN) -> Table:
         f"Lost: only {comparison.first} has it; gained: only {comparison.second} has it. Intervals, 95 %: paired bootstrap over "
         "clusters, or Tango's score interval where all pairs are alike; to 0 where no difference is shown.",
         f"p: {comparison.test}, with Holm's correction over {len(main)} tests of right behaviour and over "
-        f"{3 * len(main)} tests of the rates; a difference is shown below {ALPHA:g}, if its interval leaves out 0.",
+        f"{sum(d.measure in RATES for d in comparison.differences)} tests of the rates; a difference is shown below {ALPHA:g}, if its interval leaves out 0.",
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not. Joint success: "
         "right in all scenarios of the same question.",
     )
