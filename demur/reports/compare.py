@@ -58,6 +58,11 @@ _SIGN = {PRIMARY: 1, JOINT: 1, "accuracy": 1, "hallucination": -1}
 """+1 where more is better, -1 where less is; deflection depends on the scenario."""
 
 
+def pool_name(scenario: Scenario, should: str) -> str:
+    """A scenario, and which of its questions are meant where others are right to do the opposite."""
+    return scenario.value + (f", to {should}" if should != scenario.should else "")
+
+
 class Difference(NamedTuple):
     """One paired difference, second minus first.
 
@@ -104,8 +109,7 @@ class Difference(NamedTuple):
         """The scenario, and which of its questions where others are right to do the opposite; or "all"."""
         if self.scenario is None:
             return "all"
-        others = self.should is not None and self.should != self.scenario.should
-        return f"{self.scenario}, to {self.should}" if others else self.scenario.value
+        return pool_name(self.scenario, self.should or self.scenario.should)
 
     @property
     def cell_text(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
@@ -12,6 +12,7 @@ from demur.judge.measures.power import paired
 from demur.reports.compare import ALPHA, PRIMARY, RATES, SEEN, Changed, Comparison, Difference
 from demur.reports.tables import (
     Column,
+    Link,
     Table,
     console_for,
     numbers,
@@ -142,9 +143,13 @@ def slices_table(comparison: Comparison) -> Table:
 
 
 def changed_table(
-    comparison: Comparison, items: Sequence[Changed], name: str, caption: str
+    comparison: Comparison,
+    items: Sequence[Changed],
+    name: str,
+    caption: str,
+    is_linked: Callable[[str], bool] = lambda sample: False,
 ) -> Table:
-    """Items that changed, one line each."""
+    """Items that changed, one line each; the samples that the page shows are linked to it."""
     columns = (
         *texts("Scenario", "Sample"),
         *texts("Question", "Answer", wraps=True),
@@ -153,7 +158,7 @@ def changed_table(
     rows = tuple(
         (
             i.scenario,
-            i.sample,
+            Link(i.sample, f"#ask={i.context}/{i.condition}") if is_linked(i.sample) else i.sample,
             brief(i.question, 300),
             brief(i.accepted, 60),
             f"{i.before}: {brief(i.said_before, 80)}",

@@ -47,11 +47,12 @@ class OutcomeRow(NamedTuple):
     hallucination: Measure
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A share in per cent, or a dash."""
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def _rate_text(name: str, m: Measure) -> str:
+def rate_text(name: str, m: Measure) -> str:
     """A rate in words, for a tooltip."""
     interval = (
         f" [{100 * m.low:.1f}, {100 * m.high:.1f}]"
@@ -64,9 +65,7 @@ def _rate_text(name: str, m: Measure) -> str:
         if count
     )
     corrected = "" if m.corrected is None else f" ({100 * m.corrected:.1f})"
-    return (
-        f"{name} {_percent(m.value)}{corrected}{interval}, n = {m.n}{_repeats_text(m)}{uncounted}"
-    )
+    return f"{name} {percent(m.value)}{corrected}{interval}, n = {m.n}{_repeats_text(m)}{uncounted}"
 
 
 def _repeats_text(m: Measure) -> str:
@@ -124,7 +123,7 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         for place, (name, measure) in enumerate(zip(OUTCOMES, measures, strict=True)):
             wide = (measure.value or 0.0) * WIDTH
             out.append(
-                f'<g class="mark"><title>{escape(_rate_text(OUTCOMES[name][1], measure))}</title>'
+                f'<g class="mark"><title>{escape(rate_text(OUTCOMES[name][1], measure))}</title>'
             )
             shape = f'x="{num(x)}" y="{num(bar_y)}" width="{num(wide)}" height="{num(bar_h)}"'
             out.append(svg.outcome(name, shape, key))
@@ -143,9 +142,9 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
             out.append(
                 svg.outcome(name, f'x="{num(key_x)}" y="{num(key_y)}" width="9" height="9"', key)
             )
-            moved = "" if measure.corrected is None else f" ({_whole_percent(measure.corrected)})"
+            moved = "" if measure.corrected is None else f" ({_wholepercent(measure.corrected)})"
             ends = (
-                f" [{_whole_percent(measure.low)}, {_whole_percent(measure.high)}]"
+                f" [{_wholepercent(measure.low)}, {_wholepercent(measure.high)}]"
                 if measure.low is not None
                 else ""
             )
@@ -164,14 +163,14 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
     alt = "; ".join(
         f"{r.label}: "
         + ", ".join(
-            _rate_text(OUTCOMES[k][1].lower(), m) for k, m in zip(OUTCOMES, r[1:], strict=True)
+            rate_text(OUTCOMES[k][1].lower(), m) for k, m in zip(OUTCOMES, r[1:], strict=True)
         )
         for r in rows
     )
     return Panel(title, "".join(out), height, alt=f"{title}. {alt}")
 
 
-def _whole_percent(value: float | None) -> str:
+def _wholepercent(value: float | None) -> str:
     return f"{100 * (value or 0.0):.0f}"
 
 
@@ -299,7 +298,7 @@ def curves(
             for p in curve.points:
                 if p.y is None:
                     continue
-                value = _percent(p.y) if share else f"{p.y:,.6g}"
+                value = percent(p.y) if share else f"{p.y:,.6g}"
                 note = (
                     f"{curve.label}, {x_label} {p.x:,.6g}: {value}{' ' + p.note if p.note else ''}"
                 )
@@ -308,7 +307,7 @@ def curves(
     alt = []
     for c in series:
         values = [p.y for p in c.points if p.y is not None]
-        alt += [f"{c.label} from {_percent(values[0])} to {_percent(values[-1])}"] if values else []
+        alt += [f"{c.label} from {percent(values[0])} to {percent(values[-1])}"] if values else []
     described = f"{title} by {x_label}. {'; '.join(alt) if share else ''}".strip()
     return Panel(title, "".join(parts), height, alt=described)
 
@@ -381,90 +380,6 @@ def outcome_legend(key: str) -> Panel:
     )
 
 
-def heat(
-    title: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Sequence[Sequence[Measure | None]],
-) -> Panel:
-    """A heat map of rates; every cell shows its number and n, its tooltip the interval. Labels wrap on two lines.
-
-    Args:
-        title: the measure.
-        rows: R labels.
-        columns: C labels.
-        values: R x C rates in [0, 1]; None where there is no such cell.
-    """
-    label_w, top, cell_h = 122.0, 50.0, 38.0
-    cell_w = (WIDTH - label_w) / max(len(columns), 1)
-    out = [svg.title(title)]
-    for place, label in enumerate(columns):
-        lines = svg.wrapped(label, cell_w - 4, 11)
-        for line, words in enumerate(lines):
-            y = top - 7 - 12 * (len(lines) - 1 - line)
-            out.append(
-                svg.text(
-                    label_w + cell_w * (place + 0.5), y, words, size=11, anchor="middle", faint=True
-                )
-            )
-    for number, (label, cells) in enumerate(zip(rows, values, strict=True)):
-        y = top + cell_h * number
-        lines = svg.wrapped(label, label_w - 8, 11.5)
-        for line, words in enumerate(lines):
-            out.append(
-                svg.text(
-                    0, y + cell_h / 2 + 4 + 13 * (line - (len(lines) - 1) / 2), words, size=11.5
-                )
-            )
-        for place, measure in enumerate(cells):
-            x = label_w + cell_w * place
-            middle = num(x + cell_w / 2)
-            if measure is None or measure.value is None:
-                out.append(
-                    svg.text(x + cell_w / 2, y + cell_h / 2 + 4, "–", anchor="middle", faint=True)
-                )
-                continue
-            ground, ink = svg.ramp(measure.value)
-            inside = (
-                f'<text x="{middle}" y="{num(y + 17)}" font-size="12" text-anchor="middle" fill="{ink}">'
-                f'{measure.value * 100:.1f}</text><text x="{middle}" y="{num(y + 30)}" font-size="9.5" '
-                f'text-anchor="middle" fill="{ink}">n {measure.n:,}</text>'
-            )
-            told_cell = f"{label}, {columns[place]}: {_rate_text(title, measure)}"
-            square = svg.rect(x + 1, y + 1, cell_w - 2, cell_h - 2, "cell", ground, 'rx="3"')
-            out.append(svg.mark(told_cell, square, inside))
-    alt = "; ".join(
-        f"{r}: "
-        + ", ".join(
-            f"{c} {_percent(m.value)}" for c, m in zip(columns, cells, strict=True) if m is not None
-        )
-        for r, cells in zip(rows, values, strict=True)
-    )
-    return Panel(title, "".join(out), top + cell_h * len(rows) + 4, alt=f"{title}. {alt}")
-
-
-def funnel(title: str, stages: Sequence[tuple[str, int, int]]) -> Panel:
-    """Samples kept by each curation stage: (stage, entered, kept), all bars on the scale of the first."""
-    row_height, top = 38.0, 26.0
-    full = max((entered for _, entered, _ in stages), default=0) or 1
-    parts = [svg.title(title)]
-    for number, (stage, entered, remaining) in enumerate(stages):
-        y = top + row_height * number
-        share = f" ({100 * remaining / entered:.0f} %)" if entered else ""
-        tail = f"{remaining:,} of {entered:,}{share}"
-        parts.append(svg.text(0, y + 12, svg.fit(stage, WIDTH - svg.breadth(tail, 11.5) - 10)))
-        parts.append(svg.text(WIDTH, y + 12, tail, size=11.5, anchor="end", faint=True))
-        parts.append(
-            svg.mark(
-                f"{stage}: {entered} entered, {remaining} kept, {entered - remaining} dropped",
-                svg.rect(0, y + 17, entered / full * WIDTH, 12, "lost", "#c9ced8"),
-                svg.rect(0, y + 17, remaining / full * WIDTH, 12, "f-0", SERIES[0]),
-            )
-        )
-    alt = "; ".join(f"{s}: {k} of {e} kept" for s, e, k in stages)
-    return Panel(title, "".join(parts), top + row_height * len(stages) + 2, alt=f"{title}. {alt}")
-
-
 def paired_bars(
     title: str, rows: Sequence[tuple[str, float, float]], *, first: str, second: str
 ) -> Panel:
@@ -491,14 +406,14 @@ def paired_bars(
         out.append(svg.text(0, y + 14, svg.fit(label, label_w - 8, 11.5), size=11.5))
         out.append(
             svg.mark(
-                f"{label}: {first} {_percent(before)}, {second} {_percent(after)}",
+                f"{label}: {first} {percent(before)}, {second} {percent(after)}",
                 svg.rect(label_w, y + 2, before / full * room, 8, "l-0 hollow", "none", hollow),
                 svg.rect(label_w, y + 12, after / full * room, 8, "f-0", SERIES[0]),
             )
         )
         change = signed(100 * (after - before))
         out.append(svg.text(WIDTH, y + 14, change, size=10.5, anchor="end", faint=True))
-    alt = "; ".join(f"{t} {_percent(a)} to {_percent(b)}" for t, a, b in rows)
+    alt = "; ".join(f"{t} {percent(a)} to {percent(b)}" for t, a, b in rows)
     return Panel(
         title,
         "".join(out),

@@ -12,7 +12,7 @@ import io
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TextIO, TypeAlias
@@ -33,6 +33,18 @@ class Count(NamedTuple):
     items: int
     repeats: int
     """Graded repeats of them."""
+
+
+class Link(str):
+    """Text that leads to another place of the page; elsewhere it is text like any other."""
+
+    address: str
+
+    def __new__(cls, text: str, address: str) -> Link:
+        """A link; ``address`` as in ``href``."""
+        link = super().__new__(cls, text)
+        link.address = address
+        return link
 
 
 Cell: TypeAlias = str | int | float | Measure | Count | None
@@ -139,15 +151,24 @@ class Table:
 
 def without_zeros(table: Table, *titles: str) -> Table:
     """The table without those of the named columns that hold nothing but zeros or empty texts."""
-    columns_kept = [
+    return _with_columns(table, lambda column, cells: column.title not in titles or any(cells))
+
+
+def without_empty(table: Table) -> Table:
+    """The table without columns that hold nothing at all."""
+    return _with_columns(table, lambda _, cells: any(cell is not None for cell in cells))
+
+
+def _with_columns(table: Table, wanted: Callable[[Column, list[Cell]], bool]) -> Table:
+    places = [
         i
         for i, column in enumerate(table.columns)
-        if column.title not in titles or any(row[i] for row in table.rows)
+        if wanted(column, [row[i] for row in table.rows])
     ]
     return replace(
         table,
-        columns=tuple(table.columns[i] for i in columns_kept),
-        rows=tuple(tuple(row[i] for i in columns_kept) for row in table.rows),
+        columns=tuple(table.columns[i] for i in places),
+        rows=tuple(tuple(row[i] for i in places) for row in table.rows),
     )
 
 

@@ -365,14 +365,6 @@
       detail.scrollTop = 0;
     }
 
-    // Questions named in the tables above get their picture too.
-    const place = new Map(samples.id.map((id, s) => [id, s]));
-    for (const node of document.querySelectorAll("[data-sample]")) {
-      const s = place.get(node.dataset.sample);
-      const image = s === undefined ? null : thumb(s);
-      if (image) node.replaceWith(image);
-    }
-
     // --- wiring --------------------------------------------------------------------------------
     let timer = 0;
     fields.text.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(filter, 120); });

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from demur.core.records import Measure
 from demur.core.uris import read_image
-from demur.reports.figures import heat
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell as Value
 from demur.reports.tables import Column, Table, texts
 from demur_suites.gallery import Card, Cell, Glyph, Reply, Row
+from demur_suites.heat import heat
 from demur_suites.mm_thebench.items import Dimension, Item
 from demur_suites.mm_thebench.judging import right_answer
 from demur_suites.mm_thebench.measures import (
