@@ -536,7 +536,7 @@ def report(
         out: file to write.
         release: release of the runs; the evaluations' own, or the one beside the first run, when None.
         tables: folder for tables (.txt .md .tex .csv) and figures (.svg) for a paper.
-        groups: run name -> its section of Table 4: ``open``, ``closed`` or your own words.
+        groups: run name -> its section of Table 4, such as ``open`` and ``closed``.
         verdicts: name of the verdicts given by ``demur judge run --name``; "" for the runs' own.
     """
     from demur.reports.data import load

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RUN=TEXT",
-        help="section of Table 4 for a run: open, closed, or your own words (default: derived from its name)",
+        help="section of Table 4 for a run, such as open or closed weights (default: no sections)",
     )
     parser.add_argument(
         "--verdicts",
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             cure="write --image-budget 12, or 0 for no pictures",
         )
     if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
-        raise UsageError(f"--group {bad[0]!r}", cure="write RUN=open, RUN=closed or RUN=TEXT")
+        raise UsageError(f"--group {bad[0]!r}", cure="write RUN=TEXT, such as RUN=open")
     groups = {name: text for name, _, text in (pair.rpartition("=") for pair in args.group)}
     data = load(args.runs, args.release, verdicts=args.verdicts)
     budget = round(args.image_budget * 1_000_000)

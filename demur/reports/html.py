@@ -70,7 +70,7 @@ def write_report(
 
     Args:
         image_budget: maximum bytes of all thumbnails, in base64.
-        groups: run name -> its section of Table 4: ``open``, ``closed`` or other words.
+        groups: run name -> its section of Table 4, such as ``open``.
         tables: folder for tables (.txt .md .tex .csv) and figures (.svg).
 
     Returns:
@@ -84,7 +84,8 @@ def write_report(
         raise UsageError(f"image budget {image_budget:,} bytes", cure="give 0 for no pictures")
     if out.is_dir():
         raise UsageError("is a folder", item=out, cure="name the file, such as report.html")
-    data = replace(data, groups=paper_tables.checked_groups(groups or {}, data.runs))
+    paper_tables.check_groups(groups or {}, data.runs)
+    data = replace(data, groups=groups or {})
     write_atomic(out, page(data, image_budget=image_budget))
     return paper_figures.write_paper(data, tables) if tables else []
 
