@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterable
@@ -43,6 +44,16 @@ def print_tables(tables: Iterable[Table], form: Form) -> None:
         show(*tables)
     else:
         sys.stdout.write("\n".join(table.render(form) for table in tables))
+
+
+def print_tables_or_json(tables: Iterable[Table], args: argparse.Namespace) -> None:
+    """Print tables in the form of ``--form``, or with ``--json`` their rows by the names of the tables."""
+    from demur.reports.tables import to_records
+
+    if args.json:
+        print_json({table.name: to_records(table) for table in tables}, 1)
+    else:
+        print_tables(tables, args.form)
 
 
 def show(*tables: Table) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import add_shared
-from demur.cli._output import print_json, print_tables
+from demur.cli._output import print_tables_or_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +25,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from demur.reports.agree import agreement_of
 
-    tables, record = agreement_of(args.files, seed=args.seed)
-    if args.json:
-        print_json(record, 1)
-    else:
-        print_tables(tables, args.form)
+    print_tables_or_json(agreement_of(args.files, seed=args.seed), args)
     return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import add_shared, budget_of, job, positive, values_of_pairs
-from demur.cli._output import note, print_json, print_tables, say
+from demur.cli._output import note, print_json, print_tables, print_tables_or_json, say
 from demur.core.text import command
 
 if TYPE_CHECKING:
@@ -353,11 +353,7 @@ def _correct(args: argparse.Namespace) -> int:
     from demur.reports.data import load
 
     data = load(args.runs, args.release, verdicts=args.verdicts)
-    tables, record = corrections_of(data, args.labels, finite=args.finite)
-    if args.json:
-        print_json(record, 1)
-    else:
-        print_tables(tables, args.form)
+    print_tables_or_json([corrections_of(data, args.labels, finite=args.finite)], args)
     return 0
 
 

@@ -6,14 +6,14 @@ Stale labels (`demur.reports.labels`) are refused here.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from demur.core.errors import DataError, UsageError
-from demur.core.records import Measure, Outcome, Scenario
+from demur.core.records import Outcome, Scenario
 from demur.core.store import Problems, read_jsonl
 from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
@@ -29,7 +29,7 @@ from demur.judge.measures.corrected import (
 from demur.reports.cells import SCENARIOS, headline
 from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
-from demur.reports.tables import Column, Table, numbers, texts
+from demur.reports.tables import Cell, Column, Table, numbers, section_starts, texts
 
 # --- ratings from files ---------------------------------------------------------------------------
 
@@ -356,78 +356,62 @@ def corrected_cells(
     return cells
 
 
-def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
+def corrected_table(cells: Sequence[CorrectedCell]) -> Table:
     """The corrected rates beside the judge's own; `demur compare` has those of two systems side by side."""
-    rows: list[tuple[Any, ...]] = []
-    rules: set[int] = set()
-    names = list(CLASSES)
-    for cell in cells:
-        if cell.estimate is None:
-            if cell.labelled:
-                rules.add(len(rows))
-                line = (cell.scenario.value, cell.run, cell.missing, None, None, None)
-                rows.append((*line, cell.labelled, None, cell.answers))
-            continue
-        rules.add(len(rows))
-        estimate = cell.estimate
-        labels_of_line = (cell.scenario.value, cell.run)
-        graded = estimate.naive["accuracy"].n
-        rows.append(
-            (
-                *labels_of_line,
-                "as judged",
-                *(estimate.naive[n] for n in names),
-                None,
-                graded,
-                cell.answers,
-            )
-        )
-        shares = (estimate.rates.get(n) for n in names)
-        rows.append(
-            (*labels_of_line, "corrected", *shares, estimate.labelled, None, estimate.answers)
-        )
-    rates = (Column(name.capitalize(), interval=True) for name in names)
     columns = (
         *texts("Scenario", "System", "Rates"),
-        *rates,
+        *(Column(name.capitalize(), interval=True) for name in CLASSES),
         *numbers("labels", "graded", "answers"),
     )
     caption = "Rates corrected by labels, in per cent"
-    if not rows:
-        return [
-            Table(
-                "corrected",
-                caption,
-                columns,
-                missing=f"{LEAST} labels of a system in a scenario: demur annotate",
-            )
-        ]
-    population = next((c.estimate.rates["accuracy"].interval for c in cells if c.estimate), "")
-    notes = [
-        "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
-        f"includes unjudged answers, but not failed ones. Intervals: {population or 'none'}. As judged: of the graded "
-        "answers alone."
+    rows = [row for cell in cells for row in _corrected_rows(cell)]
+    missing = "" if rows else f"{LEAST} labels of a system in a scenario: demur annotate"
+    rules = section_starts(rows, 2)
+    notes = _notes_on_corrections(cells) if rows else ()
+    return Table("corrected", caption, columns, tuple(rows), rules, tuple(notes), missing)
+
+
+def _corrected_rows(cell: CorrectedCell) -> list[tuple[Cell, ...]]:
+    """A cell as judged and as corrected; where it has too few labels, what is missing; nothing without labels."""
+    names, place, estimate = list(CLASSES), (cell.scenario.value, cell.run), cell.estimate
+    if estimate is None:
+        dashes = (None,) * len(names)
+        missing = (*place, cell.missing, *dashes, cell.labelled, None, cell.answers)
+        return [missing] if cell.labelled else []
+    judged = (estimate.naive[name] for name in names)
+    corrected_rates = (estimate.rates.get(name) for name in names)
+    graded = estimate.naive["accuracy"].n
+    return [
+        (*place, "as judged", *judged, None, graded, cell.answers),
+        (*place, "corrected", *corrected_rates, estimate.labelled, None, estimate.answers),
     ]
+
+
+def _notes_on_corrections(cells: Sequence[CorrectedCell]) -> Iterator[str]:
+    estimates = [cell.estimate for cell in cells if cell.estimate]
+    population = next((estimate.rates["accuracy"].interval for estimate in estimates), "none")
+    yield (
+        "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
+        f"includes unjudged answers, but not failed ones. Intervals: {population}. As judged: of the graded answers "
+        "alone."
+    )
     if any(c.missing and c.labelled >= LEAST for c in cells):
-        notes.append(
-            "Labels of other verdicts tell nothing of those without: demur annotate RUN draws unjudged answers too."
-        )
+        yield "Labels of other verdicts tell nothing of those without: demur annotate RUN draws unjudged answers too."
     if blind := [
         f"{c.scenario.value}, {c.run}: {100 * c.estimate.blind:.1f} %"
         for c in cells
         if c.estimate and c.estimate.blind
     ]:
-        blind_note = "No label has the verdict of some answers, which may be anything; the intervals are wider by their share"
-        notes.append(f"{blind_note} ({'; '.join(blind)}).")
-    if any(c.estimate and len(c.estimate.rates) < len(names) for c in cells):
-        notes.append(
-            "Labels that say only correct or not correct do not tell wrong from declined: accuracy alone."
+        yield (
+            "No label has the verdict of some answers, which may be anything; the intervals are wider by their share "
+            f"({'; '.join(blind)})."
         )
-    return [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
+    if any(len(estimate.rates) < len(CLASSES) for estimate in estimates):
+        yield "Labels that say only correct or not correct do not tell wrong from declined: accuracy alone."
 
 
-def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], dict[str, Any]]:
-    """Agreement of labellers: tables, and the same as JSON; of two labels where somebody says ``not_correct``.
+def agreement_of(files: Sequence[Path], *, seed: int = 0) -> list[Table]:
+    """Agreement of labellers; of two labels where somebody says ``not_correct``.
 
     Args:
         files: as `read_ratings` takes them.
@@ -454,42 +438,16 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> tuple[list[Table], 
         disjoint = f"no item has labels of two of {', '.join(agreement.raters)}: the paths share no ids, such as {ratings[0].item!r}"
         cure = "give labels of the same items: a labelling folder with its own runs, or files with the ids of the asks"
         raise DataError(f"{disjoint} and {ratings[-1].item!r}", cure=cure)
-    tables = agreement_tables(agreement, judged=any(_is_verdicts(path) for path in files))
     judge_table = judges_against_people(ratings, judges, seed)
-    return ([judge_table] if judge_table.rows else []) + tables, {
-        "judges_against_people": [
-            {
-                "judge": judge,
-                "person": person,
-                "agreement": measure_as_json(raw),
-                "cohen": cohen,
-                "n": n,
-            }
-            for judge, person, raw, cohen, _, _, n in judge_table.rows
-            if isinstance(raw, Measure)
-        ],
-        "agreement": {name: measure_as_json(m) for name, m in agreement.figures.items()},
-        "base_rates": {
-            r: {k: measure_as_json(m) for k, m in rates.items()}
-            for r, rates in agreement.base_rates.items()
-        },
-        "consistency": {r: measure_as_json(m) for r, m in agreement.consistency.items()},
-        "confusion": [
-            {
-                "first": c.first,
-                "second": c.second,
-                "labels": agreement.labels,
-                "table": c.table.astype(int).tolist(),
-            }
-            for c in agreement.confusion
-        ],
-    }
+    judged = any(_is_verdicts(path) for path in files)
+    return [
+        *([judge_table] if judge_table.rows else []),
+        *agreement_tables(agreement, judged=judged),
+    ]
 
 
-def corrections_of(
-    data: ReportData, labels: Path | None, *, finite: bool = False
-) -> tuple[list[Table], dict[str, Any]]:
-    """Rates corrected by people's labels: tables, and the same as JSON.
+def corrections_of(data: ReportData, labels: Path | None, *, finite: bool = False) -> Table:
+    """Rates corrected by people's labels, beside the judge's own.
 
     Args:
         labels: a labelling folder, or lines of ask and label; ``labels.jsonl`` in the runs when None.
@@ -511,25 +469,8 @@ def corrections_of(
             f"none of {len(human_labels):,} labels belongs to these runs",
             cure="give the labelled runs",
         )
-    cells = corrected_cells(data, human_labels, population="finite" if finite else "super")
-    return corrected_tables(cells), {
-        "corrected": [
-            {
-                "system": c.run,
-                "scenario": c.scenario.value,
-                "labels": c.labelled,
-                "answers": c.answers,
-                "missing": c.missing,
-                "rates": {k: measure_as_json(m) for k, m in c.estimate.rates.items()}
-                if c.estimate
-                else None,
-                "as_judged": {k: measure_as_json(m) for k, m in c.estimate.naive.items()}
-                if c.estimate
-                else None,
-            }
-            for c in cells
-        ]
-    }
+    population: Population = "finite" if finite else "super"
+    return corrected_table(corrected_cells(data, human_labels, population=population))
 
 
 def labels_of_runs(data: ReportData) -> Labels:
@@ -539,8 +480,3 @@ def labels_of_runs(data: ReportData) -> Labels:
         for run in data.runs
         for ask, label in run.labels.items()
     }
-
-
-def measure_as_json(measure: Measure) -> dict[str, Any]:
-    """A measure for JSON."""
-    return measure.model_dump(mode="json")
