@@ -123,8 +123,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "(default: %(default)s)",
         )
     add_shared(file, "--skip-bad")
+    add_shared(correct, "--release")
     for job_parser in (compare, correct):
-        add_shared(job_parser, "--release", "--form", "--json")
+        add_shared(job_parser, "--form", "--json")
     for job_parser in (file, run_, attack, bench):
         add_shared(job_parser, "--ledger", "--concurrency", "--budget", "--prices", "--json")
 
@@ -321,30 +322,9 @@ def _mean_credit(credits: Iterable[float | None]) -> str:
 
 
 def _compare(args: argparse.Namespace) -> int:
-    from demur.reports.judges import biases, compare_judges, tables
-    from demur.reports.tables import to_records
+    from demur.reports.judges import compare_judges, tables
 
-    comparison = compare_judges(args.runs, args.release)
-    agreement_and_biases = tables(comparison)
-    if args.json:
-        print_json(
-            {
-                "agreement": to_records(agreement_and_biases[0]),
-                "answers": len(comparison.answers),
-                "unjudged": comparison.unjudged,
-                "reference": comparison.reference,
-                "biases": {
-                    j: {k: b._asdict() for k, b in biases(comparison, j).items()}
-                    for j in comparison.judges
-                },
-                "repeat_variance": {
-                    j: m.model_dump(mode="json") for j, m in comparison.repeats.items()
-                },
-            },
-            1,
-        )
-    else:
-        print_tables(agreement_and_biases, args.form)
+    print_tables_or_json(tables(compare_judges(args.runs)), args)
     return 0
 
 

@@ -122,16 +122,20 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     capsys.readouterr()
     assert main(["judge", "compare", str(run), "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
-    assert compared["answers"] == N
-    assert compared["unjudged"] == {"local": 0, "kind": N // 8}
-    assert compared["repeat_variance"]["kind"]["value"] == 0.0
-    assert (
-        compared["repeat_variance"]["kind"]["n"] == N - N // 8
+    bias = {(row["judge"], row["bias"]): row for row in compared["judge_biases"]}
+    assert {judge: row["unjudged"] for (judge, _), row in bias.items()} == {
+        "local": 0,
+        "kind": N // 8,
+    }
+    repeated = bias["kind", "repeat variance"]
+    assert (repeated["points"], repeated["n"]) == (
+        0.0,
+        N - N // 8,
     )  # of the others neither time has a grade
     assert (
-        compared["biases"]["kind"]["length"]["value"] < 0
+        bias["kind", "length"]["points"] < 0
     )  # wrong answers are short ones, and it lets them pass
-    assert compared["biases"]["kind"]["self-preference"]["value"] is None
+    assert bias["kind", "self-preference"]["points"] is None
     assert main(["judge", "compare", str(run)]) == 0
     assert "Biases of the judges" in capsys.readouterr().out
     manifest = json.loads((run / "manifest.json").read_text())
@@ -331,15 +335,15 @@ def test_a_bias_has_an_interval_of_some_width():
     """Three answers graded alike on either side gave 0.0 [0.0, 0.0] once."""
     from demur.reports.judges import JudgeComparison, JudgedAnswer, biases
 
-    def bias(early, late):
+    def bias(own, others):
         answers = [
-            JudgedAnswer("s", "", 9, place, {"a": mine, "b": "correct"})
-            for place, said in ((0.1, early), (0.9, late))
+            JudgedAnswer("s", model, 9, {"a": mine, "b": "correct"})
+            for model, said in (("m", own), ("", others))
             for mine in said
         ]
-        return biases(JudgeComparison(("a", "b"), answers, {}, {}, {}, "other judges"), "a")[
-            "position"
-        ]
+        models = {"a": "m", "b": ""}
+        compared = JudgeComparison(("a", "b"), answers, {}, models, "other judges")
+        return biases(compared, "a")["self-preference"]
 
     alike = bias(["correct"] * 3, ["correct"] * 3)
     assert (alike.value, alike.n, alike.others) == (0, 3, 3)
