@@ -600,8 +600,8 @@ def _tex(text: str) -> str:
     return plain(text).translate(_LATEX)
 
 
-_COLUMN_PT = 219.0
-"""Column width of a two-column paper in points (ACL; others are wider)."""
+_WIDEST = 7
+"""Most columns of a table in one column of a two-column paper."""
 _WRAPPED = 40
 """Characters above which a column of text wraps."""
 
@@ -609,33 +609,6 @@ _WRAPPED = 40
 def _first(text: str) -> str:
     """A row that the rule or row break before it does not read as its argument."""
     return "{}" + text if text.startswith(("[", "*", "(")) else text
-
-
-def _points(text: str) -> float:
-    """Approximate width of a text in LaTeX's size small (9 pt Computer Modern), in points."""
-    narrow, wide = set("ijltfr.,:;'|!()[] -"), set("mwMW@%+")
-    ems = sum(
-        0.33
-        if c in narrow
-        else 0.8
-        if c in wide
-        else 0.75
-        if c.isupper() or ord(c) > 0x2E7F
-        else 0.51
-        for c in text
-    )
-    return 9 * ems
-
-
-def _width(table: Table) -> float:
-    """Approximate width of a table in LaTeX, in points, including the space between columns."""
-    total = -6.0
-    for place, column in enumerate(table.columns):
-        texts = [column.title, *(cell_text(row[place], column) for row in table.rows)]
-        total += 6 + min(
-            max(map(_points, texts)), _points("n" * _WRAPPED) if column.align == "left" else 9e9
-        )
-    return total
 
 
 def _spec(table: Table, place: int) -> str:
@@ -650,12 +623,12 @@ def _spec(table: Table, place: int) -> str:
 def to_latex(table: Table) -> str:
     r"""A float with booktabs rules; needs ``\usepackage{booktabs,graphicx}``.
 
-    A table too wide for one column of a two-column paper is a ``table*`` over both; one too wide even for that is
-    scaled down to fit. Names in scripts that pdfLaTeX does not know need XeLaTeX.
+    A table of many columns is a ``table*`` over both columns of a two-column paper; one that is too wide is scaled down
+    to fit. Names in scripts that pdfLaTeX does not know need XeLaTeX.
     """
     if table.missing:
         return f"% {_slug(table.name)}: no data; needs {plain(table.missing)}\n"
-    float_ = "table" if _width(table) <= _COLUMN_PT else "table*"
+    float_ = "table" if len(table.columns) <= _WIDEST else "table*"
     out = [
         r"% needs \usepackage{booktabs,graphicx}",
         rf"\begin{{{float_}}}[t]",

@@ -10,15 +10,6 @@
     return node;
   };
   const whole = (n) => n.toLocaleString("en-US");
-  // Whole per cent that add up to 100: the largest remainders are rounded up, as in the bars.
-  const shares = (counts, total) => {
-    const exact = counts.map((n) => (100 * n) / total);
-    const out = exact.map(Math.floor);
-    const order = out.map((n, at) => at).sort((a, b) => exact[b] - out[b] - (exact[a] - out[a]) || a - b);
-    for (const at of order.slice(0, 100 - out.reduce((a, b) => a + b, 0))) out[at] += 1;
-    return out;
-  };
-
   // --- theme -----------------------------------------------------------------------------------
   const theme = $("theme");
   const dark = () => {
@@ -155,7 +146,7 @@
         for (const at of found) sums[codeOf(items[at].verdicts[n])]++;
         const graded = sums.c + sums.d + sums.i;
         if (!graded) return;
-        const [c, d, i] = shares([sums.c, sums.d, sums.i], graded);
+        const [c, d, i] = [sums.c, sums.d, sums.i].map((n) => Math.round((100 * n) / graded));
         const rest = sums.u + sums.f ? ", " + whole(sums.u + sums.f) + " not graded" : "";
         count.append(make("span", "", system + ": ✓ " + c + " %  ○ " + d + " %  ✗ " + i + " %" + rest));
       });
