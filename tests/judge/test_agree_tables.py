@@ -13,7 +13,6 @@ from demur.core.records import Measure, Outcome, Row, Scenario, Status
 from demur.judge.annotation import task as labelling
 from demur.reports import paper_tables
 from demur.reports.agree import agreement_of, corrections_of
-from demur.reports.annotate import draw_items
 from demur.reports.compare import compare
 from demur.reports.data import ReportData, Run
 from demur.reports.labels import HumanLabel
@@ -55,17 +54,6 @@ def test_a_verdict_without_labels_is_named_and_the_others_are_corrected():
     assert [row[1:3] for row in table.rows[1:]] == [("page", "as judged"), ("page", "corrected")]
     assert table.rows[0][3] is None
     assert table.rows[2][3].value == pytest.approx(0.6)
-
-
-def test_a_sheet_is_a_plain_draw_of_all_answers_whatever_the_judge_says():
-    answers = run("c" * 600 + "i" * 100 + "d" * 200 + "u" * 100, "")
-    drawn = draw_items(ReportData((answers,)), 300)
-    share = {o: sum(item.row.outcome is o for item in drawn) / 300 for o in (*Outcome, None)}
-    assert share[Outcome.CORRECT] == pytest.approx(0.6, abs=0.08)
-    assert share[Outcome.INCORRECT] == pytest.approx(0.1, abs=0.06)
-    assert share[None] == pytest.approx(0.1, abs=0.06)
-    assert share[Outcome.DEFLECTED] == pytest.approx(0.2, abs=0.07)
-    assert len(draw_items(ReportData((answers,)), 2000)) == 1000
 
 
 def test_the_judges_own_rate_stands_beside_how_many_it_graded():

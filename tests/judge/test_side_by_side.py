@@ -229,7 +229,7 @@ def test_labels_that_tell_only_right_from_wrong_correct_accuracy_alone(asked, tm
 
 def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     from demur.judge.annotation.task import put_labels, read_task, shipped_version
-    from demur.reports.annotate import draw_balanced, make_task, take_task
+    from demur.reports.annotate import draw_balanced, make_task, take
 
     run = copied(asked, tmp_path)
     data = load([run])
@@ -243,7 +243,7 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
         "ann",
         {i.id: ("correct" if "Paris" in i.shown[1][1] else "incorrect", "") for i in known},
     )
-    taken = take_task(tmp_path / "task")
+    taken = take(tmp_path / "task")
     assert list(taken.labels.values()) == [42]
     assert len(load([run]).runs[0].drawn.codes) == 42  # a draw: they correct rates by themselves
     assert (
