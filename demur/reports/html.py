@@ -387,20 +387,6 @@ class _Page:
         if self.data.release is not None:
             parts.append(fold("Release manifest", [json_html(self.data.release.manifest)]))
         for run in self.data.runs:
-            about = [_usage_sentence(run.usage)] if run.usage else []
-            about += [f"Judge prompts: {', '.join(run.prompts)}"] if run.prompts else []
-            parts.append(fold(f"Run {run.name}", [*map(paragraph, about), json_html(run.manifest)]))
+            about = [paragraph(f"Judge prompts: {', '.join(run.prompts)}")] if run.prompts else []
+            parts.append(fold(f"Run {run.name}", [*about, json_html(run.manifest)]))
         return parts
-
-
-def _usage_sentence(usage: Mapping[str, int]) -> str:
-    """The number of responses, and what is known of their tokens and of caches."""
-    sentence = f"{usage['responses']:,} responses"
-    if usage["timed"]:
-        sentence += f" ({usage['cached']:,} of {usage['timed']:,} timed ones from a cache)"
-    if not usage["told"]:
-        return f"{sentence}; none reports its tokens."
-    how_many = (
-        "" if usage["told"] == usage["responses"] else f", reported by {usage['told']:,} of them"
-    )
-    return f"{sentence}; {usage['prompt']:,} prompt and {usage['completion']:,} completion tokens{how_many}."
