@@ -200,36 +200,14 @@ def print_comparison(
 
 def as_json(comparison: Comparison, effect: float = SEEN) -> dict[str, Any]:
     """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
-    fields = (
-        "first",
-        "second",
-        "pairs",
-        "only_first",
-        "only_second",
-        "unjudged",
-        "repeats",
-        "answers",
-        "test",
-        "worse",
-        "sentence",
-        "unused_labels",
-    )
     differences = []
     for d in comparison.differences:
-        rates = {k: getattr(d, k) for k in ("first", "second", "delta", "low", "high")}
-        differences.append(
-            d._asdict()
-            | {k: None if v is None else tidy(v) for k, v in rates.items()}
-            | {
-                "verdict": d.verdict,
-                "significant": d.significant,
-                "pairs_needed": pairs_needed(d, effect),
-            }
-        )
+        record = {k: tidy(v) if isinstance(v, float) else v for k, v in d._asdict().items()}
+        stated = {"verdict": d.verdict, "significant": d.significant}
+        differences.append(record | stated | {"pairs_needed": pairs_needed(d, effect)})
     lists = {
         name: [entry._asdict() for entry in getattr(comparison, name)]
         for name in ("lost", "gained", "slices")
     }
-    return (
-        {name: getattr(comparison, name) for name in fields} | {"differences": differences} | lists
-    )
+    stated_of_all = {name: getattr(comparison, name) for name in ("test", "worse", "sentence")}
+    return comparison._asdict() | lists | stated_of_all | {"differences": differences}
