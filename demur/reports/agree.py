@@ -18,7 +18,7 @@ from demur.core.store import Problems, read_jsonl
 from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
 from demur.judge.bench import NOT_CORRECT
-from demur.judge.measures.agreement import Agreed, Rating, agreed
+from demur.judge.measures.agreement import Agreed, Confusion, Rating, agreed
 from demur.judge.measures.corrected import (
     CLASSES,
     LEAST,
@@ -172,66 +172,63 @@ def agreement_tables(agreement: Agreed, *, judged: bool = False) -> list[Table]:
     Args:
         judged: a run's judge is among the labellers.
     """
-    figures = tuple(
-        (name, measure.value, measure.low, measure.high, measure.n)
-        for name, measure in agreement.figures.items()
-    )
-    columns = (
-        *texts("Measure"),
-        *numbers("Value", "From", "To", decimals=3),
-        *numbers("n"),
-    )
+    return [
+        _figures_table(agreement, judged),
+        _base_rates_table(agreement),
+        *(_confusion_table(agreement, pair) for pair in agreement.confusion[:MOST_PAIRS]),
+    ]
+
+
+MOST_PAIRS = 10
+"""Pairs of labellers whose confusion is printed."""
+
+
+def _figures_table(agreement: Agreed, judged: bool) -> Table:
+    figures = agreement.figures
+    rows = tuple((name, m.value, m.low, m.high, m.n) for name, m in figures.items())
+    columns = (*texts("Measure"), *numbers("Value", "From", "To", decimals=3), *numbers("n"))
     notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
     if any(
-        measure.value is not None and not measure.interval.startswith("bootstrap")
-        for measure in agreement.figures.values()
+        m.value is not None and not m.interval.startswith("bootstrap") for m in figures.values()
     ):
         notes.append("Where all resamples are equal: Wilson's interval of raw, none of the others.")
     if len(agreement.raters) > 2:
         notes.append("cohen: the unweighted mean over pairs of labellers.")
     if judged:
-        scope = "Of the labelled items as they were drawn: drawn evenly over verdicts, they are not like the whole run"
-        notes.append(f"{scope} (demur annotate take weights them).")
+        notes.append(
+            "Of the labelled items as they were drawn: drawn evenly over verdicts, they are not like the whole run "
+            "(demur annotate take weights them)."
+        )
     if agreement.single:
         notes.append(f"Not counted: {agreement.single:,} items with only one label.")
-    tables = [Table("agreement", "Agreement", columns, figures, notes=tuple(notes))]
-    rates = [
-        (
-            rater,
-            *(agreement.base_rates[rater][label] for label in agreement.labels),
-            sum(
-                round((measure.value or 0) * measure.n)
-                for measure in agreement.base_rates[rater].values()
-            ),
-            agreement.consistency.get(rater),
-            agreement.consistency[rater].n if rater in agreement.consistency else 0,
-        )
-        for rater in agreement.raters
-    ]
-    shares = tuple(Column(label, interval=True) for label in agreement.labels)
+    return Table("agreement", "Agreement", columns, rows, notes=tuple(notes))
+
+
+def _base_rates_table(agreement: Agreed) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for rater in agreement.raters:
+        rates, consistency = agreement.base_rates[rater], agreement.consistency.get(rater)
+        n = sum(round((rate.value or 0) * rate.n) for rate in rates.values())
+        shares = (rates[label] for label in agreement.labels)
+        rows.append((rater, *shares, n, consistency, consistency.n if consistency else 0))
     columns = (
         *texts("Labeller"),
-        *shares,
+        *numbers(*agreement.labels, interval=True),
         *numbers("n"),
         *numbers("Self-consistency", interval=True),
         *numbers("repeats"),
     )
-    tables.append(
-        Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates))
-    )
-    for pair in agreement.confusion[:10]:
-        rows: tuple[tuple[Any, ...], ...] = tuple(
-            (label, *(int(cell) for cell in line), int(line.sum()))
-            for label, line in zip(agreement.labels, pair.table, strict=True)
-        )
-        columns = (
-            *texts(""),
-            *(Column(label) for label in agreement.labels),
-            *numbers("all"),
-        )
-        caption = f"Items by label: {pair.first} (rows) against {pair.second} (columns)"
-        tables.append(Table(f"confusion-{pair.first}-{pair.second}", caption, columns, rows))
-    return tables
+    caption = "Base rates, in per cent, and self-consistency"
+    return Table("base_rates", caption, columns, tuple(rows))
+
+
+def _confusion_table(agreement: Agreed, pair: Confusion) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for label, line in zip(agreement.labels, pair.table, strict=True):
+        rows.append((label, *(int(cell) for cell in line), int(line.sum())))
+    columns = (*texts(""), *numbers(*agreement.labels, "all"))
+    caption = f"Items by label: {pair.first} (rows) against {pair.second} (columns)"
+    return Table(f"confusion-{pair.first}-{pair.second}", caption, columns, tuple(rows))
 
 
 # --- rates, corrected -----------------------------------------------------------------------------

@@ -144,10 +144,10 @@ class _Browser:
 
     def __init__(self, data: ReportData, head: Headline) -> None:
         self.data, self.head = data, head
-        shown = data.samples_shown
+        samples = data.samples_shown
         self.repeats = [
             repeats_by_item(
-                run.rows if shown is None else run.rows.where(run.rows.is_in("sample", shown))
+                run.rows if samples is None else run.rows.where(run.rows.is_in("sample", samples))
             )
             for run in data.runs
         ]
@@ -177,11 +177,11 @@ class _Browser:
             if name in self.data.samples
         ]
         evidence = sorted((e for s in samples for e in (*s.gold, *s.negatives)), key=lambda e: e.id)
-        shown = {e for c in self.context_sets.values() for e in c.evidence}
+        ids_used = {e for c in self.context_sets.values() for e in c.evidence}
         for sample in samples:
             self._images(sample.images)
         for e in evidence:
-            if e.image is not None and e.id in shown:
+            if e.image is not None and e.id in ids_used:
                 self._images([e.image])
 
     def _images(self, refs: Sequence[ImageRef]) -> list[int]:

@@ -310,8 +310,8 @@ class _Pairs(NamedTuple):
 
 def _paired(first_rows: Columns, second_rows: Columns) -> _Pairs:
     keys = _item_keys(first_rows, second_rows)
-    asked = np.unique(keys[0]), np.unique(keys[1])
-    shared = np.intersect1d(*asked, assume_unique=True)
+    keys_asked = np.unique(keys[0]), np.unique(keys[1])
+    shared = np.intersect1d(*keys_asked, assume_unique=True)
     first = _graded_side(first_rows, keys[0], shared)
     second = _graded_side(second_rows, keys[1], shared)
     _, in_first, in_second = np.intersect1d(
@@ -320,7 +320,7 @@ def _paired(first_rows: Columns, second_rows: Columns) -> _Pairs:
     return _Pairs(
         (first_rows, second_rows),
         (first.take(in_first), second.take(in_second)),
-        (len(asked[0]) - len(shared), len(asked[1]) - len(shared)),
+        (len(keys_asked[0]) - len(shared), len(keys_asked[1]) - len(shared)),
         (len(first.key) - len(in_first), len(second.key) - len(in_first)),
         len(shared),
         keys,

@@ -97,7 +97,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
         f"default-src 'none'; script-src {csp_hash(js)}; style-src {csp_hash(css)}; img-src data:"
     )
     uncounted = sum(int((~run.rows.graded).sum()) for run in data.runs)
-    asked = sum(len(run.rows) for run in data.runs)
+    answers = sum(len(run.rows) for run in data.runs)
     content = _Page(data)
     return (
         templates()
@@ -110,7 +110,7 @@ def page(data: ReportData, *, image_budget: int = IMAGE_BUDGET) -> str:
             js=js,
             page=content,
             caveats=caveats(data),
-            uncounted=f"; {uncounted:,} of {asked:,} answers are in no rate" if uncounted else "",
+            uncounted=f"; {uncounted:,} of {answers:,} answers are in no rate" if uncounted else "",
             data=packed(payload(data, content.head, image_budget=image_budget)),
         )
     )
@@ -171,11 +171,13 @@ class _Page:
     def facts(self) -> list[tuple[str, str]]:
         """What was run, in a line."""
         runs = self.data.runs
-        asked = len({s for run in runs for s in run.rows.coded("sample").labels})
-        in_all = "" if asked >= len(self.data.samples) else f" of {len(self.data.samples):,}"
+        samples_asked = len({s for run in runs for s in run.rows.coded("sample").labels})
+        in_all = (
+            "" if samples_asked >= len(self.data.samples) else f" of {len(self.data.samples):,}"
+        )
         seeds = {str(run.manifest["seed"]) for run in runs if run.manifest.get("seed") is not None}
         facts = {
-            "Samples": f"{asked:,}{in_all}",
+            "Samples": f"{samples_asked:,}{in_all}",
             "Answers": f"{sum(len(run.rows) for run in runs):,}",
             "Systems": ", ".join(run.name for run in runs),
             "Judge": ", ".join(sorted({j for run in runs for j in run.judges})) or "not stated",

@@ -87,8 +87,8 @@ def _cell_html(cell: Cell, column: Column) -> Markup:
 
 def _classes(column: Column, start: bool, characters: int = 0) -> str:
     """The classes of a cell: the first of its group, left-aligned, and long enough to wrap."""
-    left = column.align == "left"
-    names = {"start": start, "l": left, "long": left and characters > 28}
+    is_text = column.align == "left"
+    names = {"start": start, "l": is_text, "long": is_text and characters > 28}
     return " ".join(name for name, holds in names.items() if holds)
 
 

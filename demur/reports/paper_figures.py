@@ -235,9 +235,9 @@ def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, flo
         before, after = sum(r.before for r in drift.rows), sum(r.after for r in drift.rows)
         if before and after:
             shares = [(r.topic or "(none)", r.before / before, r.after / after) for r in drift.rows]
-            own = drift.by == "source"
-            name = "Topics of the source" if own else f"Topics found by {drift.by}"
-            shares_of_kind.append((not own, name, shares))
+            of_source = drift.by == "source"
+            name = "Topics of the source" if of_source else f"Topics found by {drift.by}"
+            shares_of_kind.append((not of_source, name, shares))
     shares_of_kind.sort(key=lambda kind: kind[0])
     return [(name, shares) for _, name, shares in shares_of_kind]
 

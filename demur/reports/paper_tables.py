@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.records import Measure, Modality, Row, Scenario
@@ -281,6 +281,15 @@ def table9(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     return _strictness(data, head, "table9", (Scenario.PARAMETRIC, Scenario.ORACLE), interval)
 
 
+class _AgreementWithPeople(NamedTuple):
+    """How the judge of a run agrees with people."""
+
+    share: Measure
+    kappa: float | None
+    uneven: bool
+    """Whether the labels are drawn otherwise than evenly over the graded answers."""
+
+
 def table7(data: ReportData) -> Table:
     """Agreement and Cohen's kappa of the judge and people (``labels.jsonl`` in a run).
 
@@ -294,66 +303,58 @@ def table7(data: ReportData) -> Table:
         *numbers("n"),
     )
     caption = "Agreement of the judge with human labels"
-    rows: list[tuple[Any, ...]] = []
-    ungraded, uneven = 0, False
-    for run in data.runs:
-        labelled = run.rows.where(run.rows.is_in("ask", run.labels)) if run.labels else ()
-        judged = {r.ask: r for r in labelled if r.outcome is not None}
-        row_and_label_pairs = [
-            (judged[ask], human_label.label.value)
-            for ask, human_label in sorted(run.labels.items())
-            if ask in judged
-        ]
-        ungraded += len(run.labels) - len(row_and_label_pairs)
-        if row_and_label_pairs:
-            items = Counter((r.context, r.condition) for r, _ in row_and_label_pairs)
-            graded = run.rows.where(run.rows.graded).tally(
-                "scenario", "condition", "recipe", "outcome"
-            )
-            drawn = Counter(_stratum(r) for r, _ in row_and_label_pairs)
-            rows_stood_for = [
-                graded[_stratum(r)] / drawn[_stratum(r)] / items[r.context, r.condition]
-                for r, _ in row_and_label_pairs
-            ]
-            uneven |= len({graded[key] / n for key, n in drawn.items()}) > 1
-            weight = [w * len(items) / sum(rows_stood_for) for w in rows_stood_for]
-            judge_agreement = cohen(
-                [str(r.outcome) for r, _ in row_and_label_pairs],
-                [label for _, label in row_and_label_pairs],
-                weight=weight,
-            )
-            repeats = len(row_and_label_pairs) if len(items) < len(row_and_label_pairs) else 0
-            agreement = Measure(
-                name="agreement",
-                value=judge_agreement.observed,
-                n=judge_agreement.n,
-                repeats=repeats,
-            )
-            rows.append((run.name, agreement, judge_agreement.kappa, counted(agreement)))
-    if not rows:
+    labelled = [(run, _labelled_rows(run)) for run in data.runs]
+    by_system = {run.name: _agreement_with_people(run, rows) for run, rows in labelled if rows}
+    if not by_system:
         lines = '{"ask": ID, "label": "correct | incorrect | deflected"}'
-        return Table(
-            "table7",
-            caption,
-            columns,
-            missing=f"human labels: lines of {lines} in labels.jsonl of a run folder",
-        )
-    if len(rows) > 1:
-        kappas = [row[2] for row in rows]
-        shares = [row[1].value for row in rows]
-        n, repeats = sum(row[1].n for row in rows), sum(row[1].repeats for row in rows)
-        average = Measure(name="macro-total(agreement)", value=macro(shares), n=n, repeats=repeats)
-        rows.append(("Average", average, macro(kappas), counted(average)))
-    last = len(rows) - 1
-    notes = [f"Left out: {ungraded:,} human labels without a graded answer."] if ungraded else []
-    if uneven:
+        missing = f"human labels: lines of {lines} in labels.jsonl of a run folder"
+        return Table("table7", caption, columns, missing=missing)
+    rows = [(name, a.share, a.kappa, counted(a.share)) for name, a in by_system.items()]
+    notes = []
+    if ungraded := sum(len(run.labels) - len(rows_of_run) for run, rows_of_run in labelled):
+        notes.append(f"Left out: {ungraded:,} human labels without a graded answer.")
+    if any(a.uneven for a in by_system.values()):
         notes.append(
             "Verdicts weighted by their share of the graded answers, not of the labels; n counts labels."
         )
-    if last:
+    rules = frozenset[int]()
+    if len(rows) > 1:
+        shares = [a.share for a in by_system.values()]
+        average = Measure(
+            name="macro-total(agreement)",
+            value=macro([share.value for share in shares]),
+            n=sum(share.n for share in shares),
+            repeats=sum(share.repeats for share in shares),
+        )
+        kappa = macro([a.kappa for a in by_system.values()])
+        rules = frozenset({len(rows)})
+        rows.append(("Average", average, kappa, counted(average)))
         notes.append("Average: unweighted mean over systems.")
-    rules = frozenset({last}) if last else frozenset()
     return Table("table7", caption, columns, tuple(rows), rules, tuple(notes))
+
+
+def _labelled_rows(run: Run) -> list[Row]:
+    """The graded rows that people labelled, by ask."""
+    if not run.labels:
+        return []
+    labelled = run.rows.where(run.rows.is_in("ask", run.labels))
+    return sorted((r for r in labelled if r.outcome is not None), key=lambda r: r.ask)
+
+
+def _agreement_with_people(run: Run, rows: Sequence[Row]) -> _AgreementWithPeople:
+    items = Counter((r.context, r.condition) for r in rows)
+    graded = run.rows.where(run.rows.graded).tally("scenario", "condition", "recipe", "outcome")
+    drawn = Counter(map(_stratum, rows))
+    stands_for = {stratum: graded[stratum] / n for stratum, n in drawn.items()}
+    answers = [stands_for[_stratum(r)] / items[r.context, r.condition] for r in rows]
+    agreement = cohen(
+        [str(r.outcome) for r in rows],
+        [run.labels[r.ask].label.value for r in rows],
+        weight=[n * len(items) / sum(answers) for n in answers],
+    )
+    repeats = len(rows) if len(items) < len(rows) else 0
+    share = Measure(name="agreement", value=agreement.observed, n=agreement.n, repeats=repeats)
+    return _AgreementWithPeople(share, agreement.kappa, len(set(stands_for.values())) > 1)
 
 
 def _stratum(row: Row) -> tuple[str, ...]:
