@@ -167,7 +167,6 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
         head: the recipes and the prompt that count.
         all_recipes: a line for each recipe and prompt of the runs instead.
     """
-    ask_back_shares = shares_asking_back(data, head) if not all_recipes else {}
     lines = []
     for run in data.runs:
         rows = run.rows if all_recipes else head.where(run.rows)
@@ -182,7 +181,6 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
             *([recipe.partition("(")[2].rstrip(")")] if all_recipes else ()),
             *([condition] if all_recipes and len(conditions) > 1 else ()),
             *rates,
-            *([ask_back_shares[run.name, scenario]] if ask_back_shares else ()),
             counted(rates.accuracy),
             rates.accuracy.unjudged,
             rates.accuracy.failed,
@@ -194,12 +192,10 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
         *(texts("Evidence") if all_recipes else ()),
         *(texts("Prompt") if all_recipes and len(conditions) > 1 else ()),
         *numbers("Accuracy", "Deflection", "Hallucination", interval=True),
-        *(numbers("Asks back") if ask_back_shares else ()),
         *numbers("n", "Unjudged", "Failed"),
     )
     notes = (
         *([] if all_recipes else [head.note()]),
-        *([ASKED_BACK] if ask_back_shares else []),
         *filter(None, [note_on_fewer_distractors(data, head)]),
         *notes_under(data.runs, [rates for *_, rates in lines]),
         *data.star_note,
