@@ -795,6 +795,15 @@ def test_an_image_of_a_page_is_a_page_as_it_is(tmp_path):
         assert Image.open(io.BytesIO(picture.data)).size == (850, 1100)
 
 
+def test_a_crop_takes_what_the_rest_does_not_show_again():
+    """Half of a flag of level bands, cut from its left, shows all of them."""
+    bands = Image.new("RGB", (300, 200), "red")
+    bands.paste("blue", (0, 0, 300, 100))
+    given = Given("Whose flag is it?", (bands,), AnswerSpec(accepted=(("Haiti",),)))
+    edges = {made("aggressive-crop", given, seed).measured["edge"][0] for seed in range(12)}
+    assert edges == {"top", "bottom"}
+
+
 def page_with(*lines: str) -> Given:
     page = Page()
     for line in lines:

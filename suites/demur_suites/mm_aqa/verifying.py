@@ -53,6 +53,10 @@ STANDS_BESIDE = ("column-merge", "distractor-rows")
 """Transformations that leave the answer on the page, where nobody can know that it is the one."""
 
 
+LABELS = 3
+"""Fewer words on a picture are no labels: a sign, or a window that was read as an O."""
+
+
 def still_answerable(name: str, given: Given, made: Made) -> str:
     """Why a twin can still be answered, as far as that can be told without a model; "" where it cannot be told.
 
@@ -63,8 +67,8 @@ def still_answerable(name: str, given: Given, made: Made) -> str:
         return ""
     if name == "aggressive-crop" and "counting" in kinds(given.question):
         return "half a picture still holds something to count"
-    if name == "overlay-label-mask" and not made.measured["labels"]:
-        return "there is no label to mask, and a veil alone hides no picture"
+    if name == "overlay-label-mask" and made.measured["labels"] < LABELS:
+        return f"fewer than {LABELS} labels to mask, and a veil alone hides no picture"
     if name in STANDS_BESIDE:
         return ""
     answers = AnswerSpec(accepted=tuple((form,) for form in given.accepted))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,20 @@ from demur_suites.mm_aqa.transforms.drawing import (
     sharpness_left,
 )
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 CROPPED = 0.5
+
+
+def unlike_opposite(image: Image, half: Box, edge: str) -> float:
+    """Mean difference, in grey values, of a half of a picture and the mirrored strip at the opposite edge."""
+    from PIL import ImageOps
+
+    level = edge in ("left", "right")
+    mirrored = (ImageOps.mirror if level else ImageOps.flip)(image)
+    a, b = (np.asarray(i.crop(half), dtype=np.float64) for i in (image, mirrored))
+    return float(np.abs(a - b).mean())
 
 
 @transformation("image", "image")
@@ -26,7 +40,7 @@ def aggressive_crop(given: Given) -> Made:
 
     "Half" is half of the extent at right angles to that edge. The frame keeps its size, the lost half is flat grey, so
     that nothing tells a crop from a picture of another format. Where the right answer can be read off the picture, the
-    edge is one whose half holds it.
+    edge is one whose half holds it; and never one whose half mirrors what stays, as of a flag of level bands.
     """
     edges = ["left", "top", "right", "bottom"]
     given.random.shuffle(edges)
@@ -46,7 +60,9 @@ def aggressive_crop(given: Given) -> Made:
             x0, y0, x1, y1 = halves[edge]
             return sum(x0 <= (b[0] + b[2]) / 2 < x1 and y0 <= (b[1] + b[3]) / 2 < y1 for b in where)
 
-        edge = max(edges, key=lost)
+        differs = {edge: unlike_opposite(image, halves[edge], edge) for edge in edges}
+        telling = [e for e in edges if differs[e] >= 0.5 * max(differs.values())]
+        edge = max(telling, key=lost)
         made.append((covered(image, [halves[edge]], (127, 127, 127)), edge))
     return Made(
         given.question, tuple(m for m, _ in made), {"edge": [e for _, e in made], "removed": share}
