@@ -14,6 +14,7 @@ import numpy as np
 
 from demur.core.errors import DataError, UsageError
 from demur.core.records import Outcome, Scenario
+from demur.core.stats import Codes
 from demur.core.store import Problems, read_jsonl
 from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
@@ -26,6 +27,8 @@ from demur.judge.measures.corrected import (
     Population,
     corrected,
 )
+from demur.judge.measures.table import FAILED, Flags
+from demur.judge.measures.table import Table as Columns
 from demur.reports.cells import SCENARIOS, headline
 from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
@@ -311,46 +314,46 @@ def corrected_cells(
     head = headline(data.runs)
     cells = []
     for run in data.runs:
-        labels_of_run = {
-            ask: human_label
-            for (folder, ask), human_label in labels.items()
-            if folder in ("", str(run.path.resolve()))
-        }
+        folders = ("", str(run.path.resolve()))
+        labels_of_run = {ask: label for (folder, ask), label in labels.items() if folder in folders}
         check_bound(run, labels_of_run)
         rows = head.where(run.rows)
-        asks, scenario = rows.coded("ask"), rows.coded("scenario")
-        code_of_ask = {ask: CODES[human_label.label] for ask, human_label in labels_of_run.items()}
-        codes = np.array([code_of_ask.get(ask, -1) for ask in asks.labels], dtype=np.int64)[
-            asks.codes
-        ]
-        for scenario_here in SCENARIOS:
-            if scenario_here.value not in scenario.labels:
-                continue
-            in_scenario = scenario.codes == scenario.labels.index(scenario_here.value)
-            verdicts, codes_here = rows.result[in_scenario], codes[in_scenario]
-            answered = verdicts <= 3
-            labelled = int((codes_here[answered] >= 0).sum())
-            estimate, missing, cluster = (
-                None,
-                f"too few labels ({LEAST} needed)",
-                rows.cluster[in_scenario],
-            )
-            if labelled >= LEAST:
-                try:
-                    estimate, missing = (
-                        corrected(verdicts, codes_here, population=population, cluster=cluster),
-                        "",
-                    )
-                except DataError as error:  # no label on the answers of one verdict
-                    missing = error.message
-            if estimate and any(human_label.two_way for human_label in labels_of_run.values()):
-                estimate = estimate._replace(rates={"accuracy": estimate.rates["accuracy"]})
-            cells.append(
-                CorrectedCell(
-                    run.name, scenario_here, labelled, int(answered.sum()), estimate, missing
-                )
-            )
+        asks = rows.coded("ask")
+        code_of_ask = {ask: CODES[label.label] for ask, label in labels_of_run.items()}
+        codes = np.array([code_of_ask.get(ask, -1) for ask in asks.labels], dtype=np.int64)
+        two_way = any(label.two_way for label in labels_of_run.values())
+        for scenario in SCENARIOS:
+            place = rows.is_in("scenario", [scenario.value])
+            if place.any():
+                cell = _corrected_cell(rows, place, codes[asks.codes], population)
+                cells.append(CorrectedCell(run.name, scenario, *cell))
+                if two_way:
+                    cells[-1] = _accuracy_alone(cells[-1])
     return cells
+
+
+def _corrected_cell(
+    rows: Columns, place: Flags, codes: Codes, population: Population
+) -> tuple[int, int, Corrected | None, str]:
+    """Labels, answers, the estimate and what it lacks, of some rows; ``codes`` are people's, -1 without a label."""
+    verdicts, labels = rows.result[place], codes[place]
+    answered = verdicts != FAILED
+    labelled, answers = int((labels[answered] >= 0).sum()), int(answered.sum())
+    if labelled < LEAST:
+        return labelled, answers, None, f"too few labels ({LEAST} needed)"
+    try:
+        estimate = corrected(verdicts, labels, population=population, cluster=rows.cluster[place])
+    except DataError as error:  # no label on the answers of one verdict
+        return labelled, answers, None, error.message
+    return labelled, answers, estimate, ""
+
+
+def _accuracy_alone(cell: CorrectedCell) -> CorrectedCell:
+    """The cell of labels that do not tell wrong from declined."""
+    if cell.estimate is None:
+        return cell
+    rates = {"accuracy": cell.estimate.rates["accuracy"]}
+    return cell._replace(estimate=cell.estimate._replace(rates=rates))
 
 
 def corrected_table(cells: Sequence[CorrectedCell]) -> Table:
