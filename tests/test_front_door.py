@@ -234,8 +234,8 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
         (lambda: demur.open_release(None), "open_release: path=None: expected str | Path"),
         (lambda: asked(limit="many"), "evaluate: limit='many': expected int | None"),
         (lambda: asked(judge=None), "evaluate: judge=None: expected str"),
-        (lambda: asked(limits=3), "evaluate: no argument 'limits'"),
-        (lambda: asked(warmth=3), "evaluate: no argument 'warmth'"),
+        (lambda: asked(limits=3), "'limits'"),
+        (lambda: asked(warmth=3), "'warmth'"),
         (
             lambda: demur.gate(tmp_path, max_hallucination=0.2),
             "expected Mapping[str, float] | None",
