@@ -164,7 +164,7 @@ def test_an_overwritten_file_is_another_system(release, tmp_path, capsys):
         ),
         (
             {"sample": "s0", "scenario": "oracle", "k": "two", "answer": "x"},
-            "k is 'two'",
+            "'two'",
         ),
         ({"ask": "a", "answer": "x", "confidence": float("nan")}, "NaN"),
         ({"ask": "a", "answer": "\ud800"}, "surrogate"),

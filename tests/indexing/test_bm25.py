@@ -150,7 +150,7 @@ def test_nothing_and_more_than_there_is(tmp_path):
 
 
 def test_bad_parameters_and_files(tmp_path):
-    with pytest.raises(UsageError, match="no BM25 method"):
+    with pytest.raises(UsageError, match="BM25 method"):
         build_bm25(["x"], tmp_path / "bad", method="tfidf")
     part = build_bm25(["a b", "b c"], tmp_path / "ix")
     with raises(IndexFileError, "3 passages", item=tmp_path / "ix"):

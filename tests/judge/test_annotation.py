@@ -494,7 +494,7 @@ def chosen(*choices: str, **more: object) -> dict[str, object]:
             label_studio(chosen("yes"), chosen("no")),
             "annotator-2",
         ),
-        ("x.json", label_studio(chosen("yes", "no")), "(yes, no)"),
+        ("x.json", label_studio(chosen("yes", "no")), "(task 1)"),
         (
             "x.jsonl",
             "".join(

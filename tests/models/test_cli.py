@@ -119,7 +119,7 @@ def test_an_export_never_replaces_the_ledger_and_is_recovered_as_any_editor_save
     ledger, export = str(tmp_path / "l"), tmp_path / "e.jsonl"
     assert main(["calls", "ask", server.model(), "Which city?", "--ledger", ledger]) == 0
     assert main(["calls", "export", ledger, "--out", ledger]) == 2
-    assert "another file" in out(capsys)[1]
+    assert "export to" in out(capsys)[1]
     assert main(["calls", "export", ledger, "--out", str(export)]) == 0
     export.write_bytes(b"\xef\xbb\xbf" + export.read_bytes().replace(b"\n", b"\r\n"))
     assert main(["calls", "recover", str(export), str(tmp_path / "new")]) == 0
@@ -138,7 +138,7 @@ def test_a_foreign_database_is_left_alone(tmp_path, capsys):
     before = path.read_bytes()
     for words in (["stats", str(path)], ["gc", str(path)], ["export", str(path)]):
         assert main(["calls", *words]) == 1
-        assert "not a ledger" in out(capsys)[1]
+        assert "demur calls recover" in out(capsys)[1]
     assert path.read_bytes() == before
 
 

@@ -159,8 +159,8 @@ def test_draws_of_a_question_lie_together_for_the_prefix_cache(release, tmp_path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--repeat", "0"], "--repeat"),
-        (["--repeat", "2", "--temperature", "0"], "--temperature"),
+        (["--repeat", "0"], "repeat 0"),
+        (["--repeat", "2", "--temperature", "0"], "temperature 0"),
     ],
 )
 def test_draws_that_say_nothing_are_refused(release, tmp_path, capsys, words, said):

@@ -161,7 +161,7 @@ async def test_the_deadline_bounds_all_attempts(ask):
     [
         ("too-long", ItemError, "less evidence"),
         ("413", ItemError, "smaller"),
-        ("filter", ItemError, "another model"),
+        ("filter", ItemError, "model"),
         ("401", PermanentError, "DEMUR_API_KEY"),
         ("404", PermanentError, "lists them"),
         ("text-only", PermanentError, "--mmproj"),

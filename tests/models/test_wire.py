@@ -268,7 +268,7 @@ def refuse(status, said="", code="", headers=None):
             ItemError,
             "less evidence",
         ),
-        (refuse(400, "flagged", "content_filter"), ItemError, "another model"),
+        (refuse(400, "flagged", "content_filter"), ItemError, "model"),
         (refuse(400, "unknown field foo"), ItemError, "change"),
         (refuse(413), ItemError, "smaller images"),
         (refuse(401, "no"), PermanentError, "SOME_KEY"),

@@ -178,7 +178,7 @@ def test_a_file_that_is_not_even_json_is_told(copy):
     for name in ("funnel.json", "croissant.json"):
         (copy / name).write_text("{")
         seal(copy)
-        assert "not JSON" in wrong(copy)
+        assert f"{name}:" in wrong(copy)
     (copy / "drops.jsonl").write_text("[1]\n")
     (copy / "funnel.json").write_text('[{"stage": 3}]')
     seal(copy)

@@ -299,7 +299,7 @@ def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[s
     [
         (["report", "{release}"], 2, "demo-out/runs/SYSTEM"),
         (["report", "nowhere"], 2, "nowhere: "),
-        (["report", "{run}", "-o", "{tmp}"], 2, "is a folder"),
+        (["report", "{run}", "-o", "{tmp}"], 2, "report.html"),
         (
             ["report", "{run}", "--release", "{run}", "-o", "x.html"],
             1,
@@ -313,7 +313,7 @@ def test_report_verb(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[s
             "failed answers: 10",
         ),
         (["compare", "{run}", "{run}"], 2, "reader: "),
-        (["compare", "{run}", "{release}"], 2, "not a run"),
+        (["compare", "{run}", "{release}"], 2, "demo-out/runs/SYSTEM"),
     ],
 )
 def test_mistakes_are_told_in_one_line(

@@ -212,8 +212,8 @@ def test_a_folder_without_manifest_is_an_index_by_its_other_files_alone(tmp_path
 @pytest.mark.parametrize(
     ("seed", "count", "said"),
     [
-        (0, 7, r"other documents \(6; the source gives 7, cut as asked\)"),
-        (1, 6, "vectors are by stub"),
+        (0, 7, "6; .* 7"),
+        (1, 6, "stub"),
     ],
 )
 def test_an_index_of_other_documents_or_encoders_is_replaced_only_when_asked(

@@ -167,7 +167,7 @@ def test_known_texts_are_canonical_once_parsed(text):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("realstic", "not a scenario"),
+        ("realstic", "realistic"),
         ("realistic(k=x)", "k=x"),
         ("realistic(size=3)", "size=3"),
         ("adversarial(k=0)", "k=0"),
