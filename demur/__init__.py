@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         report,
         sweep,
     )
-    from demur.values import Comparison, Evaluation, Frame, Hits, Index
+    from demur.values import Comparison, Evaluation, Frame, Hits, Index, Report
 
 __all__ = [
     "Comparison",
@@ -39,6 +39,7 @@ __all__ = [
     "Frame",
     "Hits",
     "Index",
+    "Report",
     "__version__",
     "build_index",
     "build_release",

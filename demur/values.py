@@ -160,11 +160,8 @@ class Evaluation:
         if labels:
             from demur.reports.agree import corrections_of
 
-            return Frame(
-                corrections_of(self.data, None if labels is True else Path(labels), finite=finite)[
-                    0
-                ][0]
-            )
+            path = None if labels is True else Path(labels)
+            return Frame(corrections_of(self.data, path, finite=finite))
         from demur.reports.cells import headline
         from demur.reports.paper_tables import breakdown_table
         from demur.reports.terminal import results_table
@@ -323,9 +320,6 @@ class Report:
 
         files = {"report": str(self.path), "tables": [str(path) for path in self.tables]}
         return summarised(self.data) | files
-
-    def __fspath__(self) -> str:
-        return str(self.path)
 
     def __repr__(self) -> str:
         from demur.reports.terminal import print_data

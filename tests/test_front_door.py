@@ -144,6 +144,8 @@ def test_all_of_it_works_in_a_running_loop(release, tmp_path):
     assert "<table" in compared._repr_html_()
     assert len(compared.to_pandas()) == len(compared.differences)
     assert page.path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert page.as_json()["report"] == str(page.path)
+    assert "oracle" in repr(page)
 
 
 def test_what_was_answered_is_not_asked_again_and_an_edited_function_is(release, tmp_path):

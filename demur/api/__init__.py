@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from demur.reports.data import load
     from demur.reports.gate import plan_gate
     from demur.reports.judges import compare_judges
-    from demur.reports.official import scores_of
+    from demur.reports.official import score_records, scores_of
     from demur.reports.rag import rag_tables
     from demur.scenarios.systems.http_probe import probe_service
     from demur.sources import options_of
@@ -106,7 +106,7 @@ _ROOMS = {
     "reports.data": "load",
     "reports.gate": "plan_gate",
     "reports.judges": "compare_judges",
-    "reports.official": "scores_of",
+    "reports.official": "score_records scores_of",
     "reports.rag": "rag_tables",
     "scenarios.systems.http_probe": "probe_service",
 }

@@ -282,7 +282,7 @@ def compare(
         items: most changed items to read, each way; None for all.
 
     Raises:
-        UsageError: an argument is no run, or holds several.
+        UsageError: an argument is no run, or holds several; or the two share no question.
     """
     from demur.reports.cells import headline
     from demur.reports.compare import compare as paired
@@ -290,11 +290,15 @@ def compare(
 
     folders = [one_run(_folder(r)) for r in (first, second)]
     data = load(folders, _release_of([first, second], release))
-    return Comparison(
-        paired(
-            data.runs[0], data.runs[1], data.samples, None if every else headline(data.runs), items
+    head = None if every else headline(data.runs)
+    result = paired(data.runs[0], data.runs[1], data.samples, head, items)
+    if not result.shared:
+        raise UsageError(
+            "no question was asked of both",
+            item=f"{folders[0]}, {folders[1]}",
+            cure="compare runs of one release, with the same seed, scenarios and prompts",
         )
-    )
+    return Comparison(result)
 
 
 @checked

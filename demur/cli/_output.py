@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from demur.models import Estimate
     from demur.release import Release
     from demur.reports.data import ReportData
-    from demur.reports.tables import Form, Table, Tabulated
+    from demur.reports.tables import Form, Table
 
 
 def say(*lines: object) -> None:
@@ -47,12 +47,14 @@ def print_tables(tables: Iterable[Table], form: Form) -> None:
         sys.stdout.write("\n".join(table.render(form) for table in tables))
 
 
-def print_tabulated(result: Tabulated, args: argparse.Namespace) -> None:
-    """Print tables in the form of ``--form``, or with ``--json`` their record."""
+def print_tables_or_json(tables: Iterable[Table], args: argparse.Namespace) -> None:
+    """Print tables in the form of ``--form``, or with ``--json`` their rows by the names of the tables."""
+    from demur.reports.tables import to_records
+
     if args.json:
-        print_json(result.record, 1)
+        print_json({table.name: to_records(table) for table in tables}, 1)
     else:
-        print_tables(result.tables, args.form)
+        print_tables(tables, args.form)
 
 
 def show_data(data: ReportData, times: Mapping[str, float] | None = None) -> None:

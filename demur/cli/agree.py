@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from demur.cli._arguments import add_shared
-from demur.cli._output import print_tabulated
+from demur.cli._output import print_tables_or_json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,5 +25,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from demur.api import agreement_of
 
-    print_tabulated(agreement_of(args.files, seed=args.seed), args)
+    print_tables_or_json(agreement_of(args.files, seed=args.seed), args)
     return 0

@@ -93,9 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="annotator (default: as the file states)",
     )
-    draw = job(
-        verbs, "draw", "write a blind sheet of random responses, equally many from each scenario"
-    )
+    draw = job(verbs, "draw", "draw responses and write their sheet, to label in a spreadsheet")
     add_shared(draw, "runs")
     draw.add_argument(
         "-n", "--n", type=int, default=100, help="responses per system (default: %(default)s)"
@@ -105,9 +103,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--out",
         type=Path,
-        default=Path("annotate.csv"),
-        metavar="FILE",
-        help="sheet: .csv or .jsonl; its key and images go beside it (default: %(default)s)",
+        default=Path("annotation"),
+        metavar="DIR",
+        help="task folder (default: %(default)s)",
     )
     add_shared(draw, "--release")
     take = job(
@@ -115,11 +113,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "take",
         "write the labels into the runs; print agreement with the judge and Cohen's kappa",
     )
-    take.add_argument(
-        "sheet",
-        type=Path,
-        help="task folder, or a sheet whose column 'label' holds correct, incorrect, deflected or cannot_tell",
-    )
+    take.add_argument("folder", type=Path, help="task folder")
     for sub in (page, into, draw, take):
         add_shared(sub, "--json")
 
@@ -211,20 +205,16 @@ def _import(args: argparse.Namespace) -> int:
 def _draw(args: argparse.Namespace) -> int:
     from demur.api import draw_sheet
 
-    key, counts = draw_sheet(args.runs, args.out, n=args.n, seed=args.seed, release=args.release)
+    sheet, notes = draw_sheet(args.runs, args.out, n=args.n, seed=args.seed, release=args.release)
     if args.json:
-        print_json({"sheet": str(args.out), "key": str(key), "items": counts})
+        print_json({"folder": str(args.out), "sheet": str(sheet)})
         return 0
-    for name, scenarios in counts.items():
-        counts_in_words = ", ".join(f"{scenario} {n}" for scenario, n in scenarios.items())
-        say(f"{name}: {sum(scenarios.values())} responses ({counts_in_words})")
-        if max(scenarios.values()) - min(scenarios.values()) > 1:
-            note(f"note: {name} has too few answers in some scenarios for a balanced sheet")
-    say(args.out)
+    note(*notes)
+    say(sheet)
     note(
-        "\nnext: fill in the column 'label' (correct, incorrect, deflected or cannot_tell), then: "
-        + command("annotate", "take", args.out),
-        f"keep {key.name} beside it, hidden from the annotators",
+        "fill in the columns 'annotator' and 'label' (correct, incorrect, deflected or cannot_tell)",
+        f"then: {command('annotate', 'import', args.out, sheet)}",
+        f"then: {command('annotate', 'take', args.out)}",
     )
     return 0
 
@@ -232,7 +222,7 @@ def _draw(args: argparse.Namespace) -> int:
 def _take(args: argparse.Namespace) -> int:
     from demur.api import take
 
-    taken = take(args.sheet)
+    taken = take(args.folder)
     if args.json:
         print_json(taken.as_json())
         return 0

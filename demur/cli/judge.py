@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.cli._arguments import add_shared, job, options_of, positive, values_of_pairs
-from demur.cli._output import note, print_json, print_tabulated, say, show, show_data
+from demur.cli._output import note, print_json, print_tables_or_json, say, show, show_data
 from demur.core.errors import UsageError
 from demur.core.text import brief, command
 
@@ -122,8 +122,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "(default: %(default)s)",
         )
     add_shared(file, "--skip-bad")
+    add_shared(correct, "--release")
     for job_parser in (compare, correct):
-        add_shared(job_parser, "--release", "--form", "--json")
+        add_shared(job_parser, "--form", "--json")
     for job_parser in (file, run_, attack, bench):
         job_parser.set_defaults(ledger=Path("judge-calls.sqlite"))
         add_shared(job_parser, "--ledger", "--concurrency", "--budget", "--prices", "--json")
@@ -148,11 +149,11 @@ def _print_tables(args: argparse.Namespace) -> int:
     from demur.api import compare_judges, corrections_of, load
 
     if args.job == "compare":
-        result = compare_judges(args.runs, args.release)
+        result = compare_judges(args.runs)
     else:
         data = load(args.runs, args.release, verdicts=args.verdicts)
-        result = corrections_of(data, args.labels, finite=args.finite)
-    print_tabulated(result, args)
+        result = [corrections_of(data, args.labels, finite=args.finite)]
+    print_tables_or_json(result, args)
     return 0
 
 

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="RUN=TEXT",
-        help="section of Table 4 for a run: open, closed, or your own words (default: derived from its name)",
+        help="section of Table 4 for a run, such as open or closed weights (default: no sections)",
     )
     parser.add_argument(
         "--verdicts",
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from demur.api import report
 
     if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
-        raise UsageError(f"--group {bad[0]!r}", cure="write RUN=open, RUN=closed or RUN=TEXT")
+        raise UsageError(f"--group {bad[0]!r}", cure="write RUN=TEXT, such as RUN=open")
     written = report(
         args.runs,
         args.out,

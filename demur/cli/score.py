@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from demur.cli._arguments import add_shared
-from demur.cli._output import print_tabulated
+from demur.cli._output import print_json, print_tables
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table; exit code 0."""
-    from demur.api import load, scores_of
+    from demur.api import load, score_records, scores_of
 
-    print_tabulated(scores_of(load(args.runs, args.release), args.metric), args)
+    table = scores_of(load(args.runs, args.release), args.metric)
+    if args.json:
+        print_json(score_records(table), 1)
+    else:
+        print_tables([table], args.form)
     return 0

@@ -289,7 +289,9 @@ class BM25:
             UsageError: k is below 1.
         """
         if k < 1:
-            raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
+            raise UsageError(
+                f"must be at least 1, not {k}", item="k", cure="ask for one neighbour or more"
+            )
         neighbours = Neighbours.nothing(len(texts), k)
         queries = [self._ids(text) for text in texts]
         places_with_words = [place for place, ids in enumerate(queries) if ids]

@@ -279,7 +279,9 @@ class Dense:
     def _check_queries(self, queries: Floats, k: int) -> Floats:
         """The queries as C-contiguous float32; raises for those that cannot be searched."""
         if k < 1:
-            raise UsageError(f"k must be at least 1, not {k}", cure="ask for one neighbour or more")
+            raise UsageError(
+                f"must be at least 1, not {k}", item="k", cure="ask for one neighbour or more"
+            )
         queries = np.ascontiguousarray(queries, dtype=np.float32)
         if queries.ndim != 2 or queries.shape[1] != self.dims:
             raise UsageError(

@@ -440,7 +440,8 @@ def open_local(name: str, image_root: Path | None) -> LocalBackend:
         model = kind.from_pretrained(where, dtype=choose_precision(device, stored), **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise UsageError(
-            f"hf:{name} cannot be loaded: {' '.join(str(error).split())[:300]}",
+            f"the model cannot be loaded: {' '.join(str(error).split())[:300]}",
+            item=f"hf:{name}",
             cure="check the folder or the repository's name",
         ) from error
     model.to(device).eval()

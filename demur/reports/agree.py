@@ -6,19 +6,20 @@ Stale labels (`demur.reports.labels`) are refused here.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from demur.core.errors import DataError, UsageError
-from demur.core.records import Measure, Outcome, Scenario
+from demur.core.records import Outcome, Scenario
+from demur.core.stats import Codes
 from demur.core.store import Problems, read_jsonl
 from demur.corpora.formats import csv_rows
 from demur.judge.annotation import task as labelling
 from demur.judge.bench import NOT_CORRECT
-from demur.judge.measures.agreement import Agreed, Rating, agreed
+from demur.judge.measures.agreement import Agreed, Confusion, Rating, agreed
 from demur.judge.measures.corrected import (
     CLASSES,
     LEAST,
@@ -26,10 +27,12 @@ from demur.judge.measures.corrected import (
     Population,
     corrected,
 )
+from demur.judge.measures.table import FAILED, Flags
+from demur.judge.measures.table import Table as Columns
 from demur.reports.cells import SCENARIOS, headline
 from demur.reports.data import ReportData, is_run, verdict_names, verdicts_file
 from demur.reports.labels import CODES, HUMAN, LABELS, TWO_WAY, HumanLabel, check_bound, read_labels
-from demur.reports.tables import Column, Table, Tabulated, numbers, texts
+from demur.reports.tables import Cell, Column, Table, numbers, section_starts, texts
 
 # --- ratings from files ---------------------------------------------------------------------------
 
@@ -172,66 +175,63 @@ def agreement_tables(agreement: Agreed, *, judged: bool = False) -> list[Table]:
     Args:
         judged: a run's judge is among the labellers.
     """
-    figures = tuple(
-        (name, measure.value, measure.low, measure.high, measure.n)
-        for name, measure in agreement.figures.items()
-    )
-    columns = (
-        *texts("Measure"),
-        *numbers("Value", "From", "To", decimals=3),
-        *numbers("n"),
-    )
+    return [
+        _figures_table(agreement, judged),
+        _base_rates_table(agreement),
+        *(_confusion_table(agreement, pair) for pair in agreement.confusion[:MOST_PAIRS]),
+    ]
+
+
+MOST_PAIRS = 10
+"""Pairs of labellers whose confusion is printed."""
+
+
+def _figures_table(agreement: Agreed, judged: bool) -> Table:
+    figures = agreement.figures
+    rows = tuple((name, m.value, m.low, m.high, m.n) for name, m in figures.items())
+    columns = (*texts("Measure"), *numbers("Value", "From", "To", decimals=3), *numbers("n"))
     notes = ["Intervals: 95 %, bootstrap over items. raw: share of equal pairs of labels."]
     if any(
-        measure.value is not None and not measure.interval.startswith("bootstrap")
-        for measure in agreement.figures.values()
+        m.value is not None and not m.interval.startswith("bootstrap") for m in figures.values()
     ):
         notes.append("Where all resamples are equal: Wilson's interval of raw, none of the others.")
     if len(agreement.raters) > 2:
         notes.append("cohen: the unweighted mean over pairs of labellers.")
     if judged:
-        scope = "Of the labelled items as they were drawn: drawn evenly over verdicts, they are not like the whole run"
-        notes.append(f"{scope} (demur annotate take weights them).")
+        notes.append(
+            "Of the labelled items as they were drawn: drawn evenly over verdicts, they are not like the whole run "
+            "(demur annotate take weights them)."
+        )
     if agreement.single:
         notes.append(f"Not counted: {agreement.single:,} items with only one label.")
-    tables = [Table("agreement", "Agreement", columns, figures, notes=tuple(notes))]
-    rates = [
-        (
-            rater,
-            *(agreement.base_rates[rater][label] for label in agreement.labels),
-            sum(
-                round((measure.value or 0) * measure.n)
-                for measure in agreement.base_rates[rater].values()
-            ),
-            agreement.consistency.get(rater),
-            agreement.consistency[rater].n if rater in agreement.consistency else 0,
-        )
-        for rater in agreement.raters
-    ]
-    shares = tuple(Column(label, interval=True) for label in agreement.labels)
+    return Table("agreement", "Agreement", columns, rows, notes=tuple(notes))
+
+
+def _base_rates_table(agreement: Agreed) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for rater in agreement.raters:
+        rates, consistency = agreement.base_rates[rater], agreement.consistency.get(rater)
+        n = sum(round((rate.value or 0) * rate.n) for rate in rates.values())
+        shares = (rates[label] for label in agreement.labels)
+        rows.append((rater, *shares, n, consistency, consistency.n if consistency else 0))
     columns = (
         *texts("Labeller"),
-        *shares,
+        *numbers(*agreement.labels, interval=True),
         *numbers("n"),
         *numbers("Self-consistency", interval=True),
         *numbers("repeats"),
     )
-    tables.append(
-        Table("base_rates", "Base rates, in per cent, and self-consistency", columns, tuple(rates))
-    )
-    for pair in agreement.confusion[:10]:
-        rows: tuple[tuple[Any, ...], ...] = tuple(
-            (label, *(int(cell) for cell in line), int(line.sum()))
-            for label, line in zip(agreement.labels, pair.table, strict=True)
-        )
-        columns = (
-            *texts(""),
-            *(Column(label) for label in agreement.labels),
-            *numbers("all"),
-        )
-        caption = f"Items by label: {pair.first} (rows) against {pair.second} (columns)"
-        tables.append(Table(f"confusion-{pair.first}-{pair.second}", caption, columns, rows))
-    return tables
+    caption = "Base rates, in per cent, and self-consistency"
+    return Table("base_rates", caption, columns, tuple(rows))
+
+
+def _confusion_table(agreement: Agreed, pair: Confusion) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for label, line in zip(agreement.labels, pair.table, strict=True):
+        rows.append((label, *(int(cell) for cell in line), int(line.sum())))
+    columns = (*texts(""), *numbers(*agreement.labels, "all"))
+    caption = f"Items by label: {pair.first} (rows) against {pair.second} (columns)"
+    return Table(f"confusion-{pair.first}-{pair.second}", caption, columns, tuple(rows))
 
 
 # --- rates, corrected -----------------------------------------------------------------------------
@@ -314,120 +314,104 @@ def corrected_cells(
     head = headline(data.runs)
     cells = []
     for run in data.runs:
-        labels_of_run = {
-            ask: human_label
-            for (folder, ask), human_label in labels.items()
-            if folder in ("", str(run.path.resolve()))
-        }
+        folders = ("", str(run.path.resolve()))
+        labels_of_run = {ask: label for (folder, ask), label in labels.items() if folder in folders}
         check_bound(run, labels_of_run)
         rows = head.where(run.rows)
-        asks, scenario = rows.coded("ask"), rows.coded("scenario")
-        code_of_ask = {ask: CODES[human_label.label] for ask, human_label in labels_of_run.items()}
-        codes = np.array([code_of_ask.get(ask, -1) for ask in asks.labels], dtype=np.int64)[
-            asks.codes
-        ]
-        for scenario_here in SCENARIOS:
-            if scenario_here.value not in scenario.labels:
-                continue
-            in_scenario = scenario.codes == scenario.labels.index(scenario_here.value)
-            verdicts, codes_here = rows.result[in_scenario], codes[in_scenario]
-            answered = verdicts <= 3
-            labelled = int((codes_here[answered] >= 0).sum())
-            estimate, missing, cluster = (
-                None,
-                f"too few labels ({LEAST} needed)",
-                rows.cluster[in_scenario],
-            )
-            if labelled >= LEAST:
-                try:
-                    estimate, missing = (
-                        corrected(verdicts, codes_here, population=population, cluster=cluster),
-                        "",
-                    )
-                except DataError as error:  # no label on the answers of one verdict
-                    missing = error.message
-            if estimate and any(human_label.two_way for human_label in labels_of_run.values()):
-                estimate = estimate._replace(rates={"accuracy": estimate.rates["accuracy"]})
-            cells.append(
-                CorrectedCell(
-                    run.name, scenario_here, labelled, int(answered.sum()), estimate, missing
-                )
-            )
+        asks = rows.coded("ask")
+        code_of_ask = {ask: CODES[label.label] for ask, label in labels_of_run.items()}
+        codes = np.array([code_of_ask.get(ask, -1) for ask in asks.labels], dtype=np.int64)
+        two_way = any(label.two_way for label in labels_of_run.values())
+        for scenario in SCENARIOS:
+            place = rows.is_in("scenario", [scenario.value])
+            if place.any():
+                cell = _corrected_cell(rows, place, codes[asks.codes], population)
+                cells.append(CorrectedCell(run.name, scenario, *cell))
+                if two_way:
+                    cells[-1] = _accuracy_alone(cells[-1])
     return cells
 
 
-def corrected_tables(cells: Sequence[CorrectedCell]) -> list[Table]:
+def _corrected_cell(
+    rows: Columns, place: Flags, codes: Codes, population: Population
+) -> tuple[int, int, Corrected | None, str]:
+    """Labels, answers, the estimate and what it lacks, of some rows; ``codes`` are people's, -1 without a label."""
+    verdicts, labels = rows.result[place], codes[place]
+    answered = verdicts != FAILED
+    labelled, answers = int((labels[answered] >= 0).sum()), int(answered.sum())
+    if labelled < LEAST:
+        return labelled, answers, None, f"too few labels ({LEAST} needed)"
+    try:
+        estimate = corrected(verdicts, labels, population=population, cluster=rows.cluster[place])
+    except DataError as error:  # no label on the answers of one verdict
+        return labelled, answers, None, error.message
+    return labelled, answers, estimate, ""
+
+
+def _accuracy_alone(cell: CorrectedCell) -> CorrectedCell:
+    """The cell of labels that do not tell wrong from declined."""
+    if cell.estimate is None:
+        return cell
+    rates = {"accuracy": cell.estimate.rates["accuracy"]}
+    return cell._replace(estimate=cell.estimate._replace(rates=rates))
+
+
+def corrected_table(cells: Sequence[CorrectedCell]) -> Table:
     """The corrected rates beside the judge's own; `demur compare` has those of two systems side by side."""
-    rows: list[tuple[Any, ...]] = []
-    rules: set[int] = set()
-    names = list(CLASSES)
-    for cell in cells:
-        if cell.estimate is None:
-            if cell.labelled:
-                rules.add(len(rows))
-                line = (cell.scenario.value, cell.run, cell.missing, None, None, None)
-                rows.append((*line, cell.labelled, None, cell.answers))
-            continue
-        rules.add(len(rows))
-        estimate = cell.estimate
-        labels_of_line = (cell.scenario.value, cell.run)
-        graded = estimate.naive["accuracy"].n
-        rows.append(
-            (
-                *labels_of_line,
-                "as judged",
-                *(estimate.naive[n] for n in names),
-                None,
-                graded,
-                cell.answers,
-            )
-        )
-        shares = (estimate.rates.get(n) for n in names)
-        rows.append(
-            (*labels_of_line, "corrected", *shares, estimate.labelled, None, estimate.answers)
-        )
-    rates = (Column(name.capitalize(), interval=True) for name in names)
     columns = (
         *texts("Scenario", "System", "Rates"),
-        *rates,
+        *(Column(name.capitalize(), interval=True) for name in CLASSES),
         *numbers("labels", "graded", "answers"),
     )
     caption = "Rates corrected by labels, in per cent"
-    if not rows:
-        return [
-            Table(
-                "corrected",
-                caption,
-                columns,
-                missing=f"{LEAST} labels of a system in a scenario: demur annotate",
-            )
-        ]
-    population = next((c.estimate.rates["accuracy"].interval for c in cells if c.estimate), "")
-    notes = [
-        "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
-        f"includes unjudged answers, but not failed ones. Intervals: {population or 'none'}. As judged: of the graded "
-        "answers alone."
+    rows = [row for cell in cells for row in _corrected_rows(cell)]
+    missing = "" if rows else f"{LEAST} labels of a system in a scenario: demur annotate"
+    rules = section_starts(rows, 2)
+    notes = _notes_on_corrections(cells) if rows else ()
+    return Table("corrected", caption, columns, tuple(rows), rules, tuple(notes), missing)
+
+
+def _corrected_rows(cell: CorrectedCell) -> list[tuple[Cell, ...]]:
+    """A cell as judged and as corrected; where it has too few labels, what is missing; nothing without labels."""
+    names, place, estimate = list(CLASSES), (cell.scenario.value, cell.run), cell.estimate
+    if estimate is None:
+        dashes = (None,) * len(names)
+        missing = (*place, cell.missing, *dashes, cell.labelled, None, cell.answers)
+        return [missing] if cell.labelled else []
+    judged = (estimate.naive[name] for name in names)
+    corrected_rates = (estimate.rates.get(name) for name in names)
+    graded = estimate.naive["accuracy"].n
+    return [
+        (*place, "as judged", *judged, None, graded, cell.answers),
+        (*place, "corrected", *corrected_rates, estimate.labelled, None, estimate.answers),
     ]
+
+
+def _notes_on_corrections(cells: Sequence[CorrectedCell]) -> Iterator[str]:
+    estimates = [cell.estimate for cell in cells if cell.estimate]
+    population = next((estimate.rates["accuracy"].interval for estimate in estimates), "none")
+    yield (
+        "Corrected: an estimate of people's grades, from the verdicts of all answers and the labels of some; it "
+        f"includes unjudged answers, but not failed ones. Intervals: {population}. As judged: of the graded answers "
+        "alone."
+    )
     if any(c.missing and c.labelled >= LEAST for c in cells):
-        notes.append(
-            "Labels of other verdicts tell nothing of those without: demur annotate RUN draws unjudged answers too."
-        )
+        yield "Labels of other verdicts tell nothing of those without: demur annotate RUN draws unjudged answers too."
     if blind := [
         f"{c.scenario.value}, {c.run}: {100 * c.estimate.blind:.1f} %"
         for c in cells
         if c.estimate and c.estimate.blind
     ]:
-        blind_note = "No label has the verdict of some answers, which may be anything; the intervals are wider by their share"
-        notes.append(f"{blind_note} ({'; '.join(blind)}).")
-    if any(c.estimate and len(c.estimate.rates) < len(names) for c in cells):
-        notes.append(
-            "Labels that say only correct or not correct do not tell wrong from declined: accuracy alone."
+        yield (
+            "No label has the verdict of some answers, which may be anything; the intervals are wider by their share "
+            f"({'; '.join(blind)})."
         )
-    return [Table("corrected", caption, columns, tuple(rows), frozenset(rules), tuple(notes))]
+    if any(len(estimate.rates) < len(CLASSES) for estimate in estimates):
+        yield "Labels that say only correct or not correct do not tell wrong from declined: accuracy alone."
 
 
-def agreement_of(files: Sequence[Path], *, seed: int = 0) -> Tabulated:
-    """Agreement of labellers: tables, and the same as JSON; of two labels where somebody says ``not_correct``.
+def agreement_of(files: Sequence[Path], *, seed: int = 0) -> list[Table]:
+    """Agreement of labellers; of two labels where somebody says ``not_correct``.
 
     Args:
         files: as `read_ratings` takes them.
@@ -454,41 +438,16 @@ def agreement_of(files: Sequence[Path], *, seed: int = 0) -> Tabulated:
         disjoint = f"no item has labels of two of {', '.join(agreement.raters)}: the paths share no ids, such as {ratings[0].item!r}"
         cure = "give labels of the same items: a labelling folder with its own runs, or files with the ids of the asks"
         raise DataError(f"{disjoint} and {ratings[-1].item!r}", cure=cure)
-    tables = agreement_tables(agreement, judged=any(_is_verdicts(path) for path in files))
     judge_table = judges_against_people(ratings, judges, seed)
-    record = {
-        "judges_against_people": [
-            {
-                "judge": judge,
-                "person": person,
-                "agreement": measure_as_json(raw),
-                "cohen": cohen,
-                "n": n,
-            }
-            for judge, person, raw, cohen, _, _, n in judge_table.rows
-            if isinstance(raw, Measure)
-        ],
-        "agreement": {name: measure_as_json(m) for name, m in agreement.figures.items()},
-        "base_rates": {
-            r: {k: measure_as_json(m) for k, m in rates.items()}
-            for r, rates in agreement.base_rates.items()
-        },
-        "consistency": {r: measure_as_json(m) for r, m in agreement.consistency.items()},
-        "confusion": [
-            {
-                "first": c.first,
-                "second": c.second,
-                "labels": agreement.labels,
-                "table": c.table.astype(int).tolist(),
-            }
-            for c in agreement.confusion
-        ],
-    }
-    return Tabulated(([judge_table] if judge_table.rows else []) + tables, record)
+    judged = any(_is_verdicts(path) for path in files)
+    return [
+        *([judge_table] if judge_table.rows else []),
+        *agreement_tables(agreement, judged=judged),
+    ]
 
 
-def corrections_of(data: ReportData, labels: Path | None, *, finite: bool = False) -> Tabulated:
-    """Rates corrected by people's labels: tables, and the same as JSON.
+def corrections_of(data: ReportData, labels: Path | None, *, finite: bool = False) -> Table:
+    """Rates corrected by people's labels, beside the judge's own.
 
     Args:
         labels: a labelling folder, or lines of ask and label; ``labels.jsonl`` in the runs when None.
@@ -510,26 +469,8 @@ def corrections_of(data: ReportData, labels: Path | None, *, finite: bool = Fals
             f"none of {len(human_labels):,} labels belongs to these runs",
             cure="give the labelled runs",
         )
-    cells = corrected_cells(data, human_labels, population="finite" if finite else "super")
-    record = {
-        "corrected": [
-            {
-                "system": c.run,
-                "scenario": c.scenario.value,
-                "labels": c.labelled,
-                "answers": c.answers,
-                "missing": c.missing,
-                "rates": {k: measure_as_json(m) for k, m in c.estimate.rates.items()}
-                if c.estimate
-                else None,
-                "as_judged": {k: measure_as_json(m) for k, m in c.estimate.naive.items()}
-                if c.estimate
-                else None,
-            }
-            for c in cells
-        ]
-    }
-    return Tabulated(corrected_tables(cells), record)
+    population: Population = "finite" if finite else "super"
+    return corrected_table(corrected_cells(data, human_labels, population=population))
 
 
 def labels_of_runs(data: ReportData) -> Labels:
@@ -539,8 +480,3 @@ def labels_of_runs(data: ReportData) -> Labels:
         for run in data.runs
         for ask, label in run.labels.items()
     }
-
-
-def measure_as_json(measure: Measure) -> dict[str, Any]:
-    """A measure for JSON."""
-    return measure.model_dump(mode="json")

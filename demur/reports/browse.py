@@ -1,4 +1,4 @@
-"""The data of the sample browser: columns, pools of shared strings, and thumbnails within a size budget.
+"""The data of the sample browser: records of its questions, samples, context sets and evidence, and thumbnails.
 
 A row of the browser is one question (a context set under a condition), with the verdict of every system asked, so that
 users can filter by disagreement.
@@ -7,9 +7,9 @@ users can filter by disagreement.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from demur.core.errors import DemurError
 from demur.core.images import open_image
@@ -32,18 +32,22 @@ def outcome_letter(row: Row) -> str:
     return "u" if row.status is Status.UNJUDGED else "f"
 
 
-K = TypeVar("K")
+Shared = TypeVar("Shared")
 
 
-class _Pool(dict[K, int]):
-    """Numbers for values, in order of first use."""
+class _Pool(Generic[Shared]):
+    """What several records refer to by its number, in order of first use."""
 
-    def of(self, value: K) -> int:
-        return self.setdefault(value, len(self))
+    def __init__(self) -> None:
+        self.values: list[Shared] = []
+        self._numbers: dict[Hashable, int] = {}
 
-
-def _pool(values: Iterable[str]) -> _Pool[str]:
-    return _Pool({value: number for number, value in enumerate(dict.fromkeys(values))})
+    def number(self, key: Hashable, value: Callable[[], Shared]) -> int:
+        """The number of a value; it is made when its key is first seen."""
+        if key not in self._numbers:
+            self._numbers[key] = len(self.values)
+            self.values.append(value())
+        return self._numbers[key]
 
 
 def thumbnail(data: bytes, side: int) -> bytes:
@@ -103,7 +107,7 @@ def thumbnails(
 
 
 def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str, Any]:
-    """The contents of the browser, as JSON-safe columns.
+    """The contents of the browser, JSON-safe.
 
     Args:
         data: runs and, if any, their release; only the samples in ``data.samples_shown`` of large ones.
@@ -111,166 +115,146 @@ def payload(data: ReportData, head: Headline, *, image_budget: int) -> dict[str,
         image_budget: maximum bytes of all thumbnails.
 
     Returns:
-        ``items`` (sample, scenario, condition, recipe, context: parallel arrays), ``verdicts`` (per system: a string
-        of one letter per item, and indices into ``pool``), ``samples``, ``contexts``, ``evidence``, ``images``.
+        ``items``, a record a question: its scenario, condition and recipe, the verdict of each of the ``systems``, and
+        the numbers of its sample and context set among ``samples`` and ``contexts``; these have the numbers of their
+        ``evidence`` and ``images``.
     """
-    rows = [
-        list(
-            run.rows
-            if data.samples_shown is None
-            else run.rows.where(run.rows.is_in("sample", data.samples_shown))
-        )
-        for run in data.runs
-    ]
-    all_rows = [row for rows_of_run in rows for row in rows_of_run]
-    scenarios = [s.value for s in Scenario if any(r.scenario is s for r in all_rows)]
-    conditions = _pool(sorted({r.condition for r in all_rows}, key=_prompt_order))
-    recipes = _pool(sorted({r.recipe for r in all_rows}, key=_recipe_order))
-    sources = _pool(sorted({r.source for r in all_rows}))
-    topics = _pool(sorted({r.topic for r in all_rows}))
-    pool = _pool([""])
-    pictures: _Pool[str] = _Pool()
-    refs: dict[str, ImageRef] = {}
-
-    def picture(ref: ImageRef) -> int:
-        refs.setdefault(ref.sha256, ref)
-        return pictures.of(ref.sha256)
-
-    of_sample: dict[str, Row] = {}
-    first_row_of_item: dict[tuple[str, str], Row] = {}
-    for row in all_rows:
-        first_row_of_item.setdefault((row.context, row.condition), row)
-        of_sample.setdefault(row.sample, row)
-    order = {s: i for i, s in enumerate(Scenario)}
-    keys = sorted(
-        first_row_of_item,
-        key=lambda k: (
-            first_row_of_item[k].sample,
-            order[first_row_of_item[k].scenario],
-            first_row_of_item[k].recipe,
-            k[1],
-            k[0],
-        ),
-    )
-
-    sample_ids = sorted(of_sample)
-    sample_at = {s: i for i, s in enumerate(sample_ids)}
-    samples: dict[str, list[Any]] = {
-        k: [] for k in ("id", "question", "answer", "source", "topic", "images")
-    }
-    evidence_of_sample: dict[str, dict[str, Evidence]] = {}
-    for sample_id in sample_ids:
-        sample, row = data.samples.get(sample_id), of_sample[sample_id]
-        samples["id"].append(sample_id)
-        samples["question"].append(sample.question_with_turns if sample else sample_id)
-        samples["answer"].append(sample.answers.display_form if sample else "")
-        samples["source"].append(sources.of(row.source))
-        samples["topic"].append(topics.of(row.topic))
-        samples["images"].append([picture(ref) for ref in sample.images] if sample else [])
-        evidence_of_sample[sample_id] = (
-            {e.id: e for e in (*sample.gold, *sample.negatives)} if sample else {}
-        )
-
-    # Images are read in the order in which a release stores them: query images by sample, evidence by document.
-    context_sets = {c.id: c for run in data.runs for c in run.contexts.values()}
-    evidence_used = {
-        e: evidence_of_sample[c.sample][e]
-        for c in context_sets.values()
-        for e in c.evidence
-        if e in evidence_of_sample.get(c.sample, {})
-    }
-    for _, evidence_shown in sorted(evidence_used.items()):
-        if evidence_shown.image is not None:
-            picture(evidence_shown.image)
-
-    evidence: dict[str, list[Any]] = {k: [] for k in ("title", "text", "image", "note")}
-    evidence_at: dict[tuple[str, str], int] = {}
-
-    def evidence_number(evidence_shown: Evidence | None, missing: str) -> int:
-        note = "" if evidence_shown is None else _origin_note(evidence_shown)
-        key = (missing if evidence_shown is None else evidence_shown.id, note)
-        if key not in evidence_at:
-            evidence_at[key] = len(evidence["title"])
-            text = "" if evidence_shown is None else evidence_shown.text or ""
-            evidence["title"].append(
-                missing if evidence_shown is None else evidence_shown.title or evidence_shown.id
-            )
-            evidence["text"].append(
-                text if len(text) <= EVIDENCE_CHARACTERS else text[:EVIDENCE_CHARACTERS] + " …"
-            )
-            evidence["image"].append(
-                -1
-                if evidence_shown is None or evidence_shown.image is None
-                else picture(evidence_shown.image)
-            )
-            evidence["note"].append(note)
-        return evidence_at[key]
-
-    contexts: dict[str, list[Any]] = {k: [] for k in ("id", "evidence", "gold", "expected")}
-    context_at: dict[str, int] = {}
-    items: dict[str, list[int]] = {
-        k: [] for k in ("sample", "scenario", "condition", "recipe", "context", "main")
-    }
-    for context_id, condition in keys:
-        row = first_row_of_item[context_id, condition]
-        if context_id not in context_at:
-            context_at[context_id] = len(contexts["id"])
-            context_set = context_sets.get(context_id)
-            contexts["id"].append(context_id)
-            contexts["expected"].append(row.expected)
-            gold = set(context_set.gold) if context_set else set()
-            evidence_ids = context_set.evidence if context_set else ()
-            contexts["evidence"].append(
-                [evidence_number(evidence_of_sample[row.sample].get(e), e) for e in evidence_ids]
-                if context_set
-                else None
-            )
-            contexts["gold"].append("".join("1" if e in gold else "0" for e in evidence_ids))
-        items["sample"].append(sample_at[row.sample])
-        items["scenario"].append(scenarios.index(row.scenario.value))
-        items["condition"].append(conditions.of(condition))
-        items["recipe"].append(recipes.of(row.recipe))
-        items["context"].append(context_at[context_id])
-        items["main"].append(int(head.holds(row)))
-
-    verdicts = []
-    for rows_of_run in rows:
-        repeats = repeats_by_item(rows_of_run)
-        majority_rows = [majority(repeats[key]) if key in repeats else None for key in keys]
-        counts = [repeats_text(repeats.get(key, ())) for key in keys]
-        verdicts.append(
-            {
-                "code": "".join("n" if r is None else outcome_letter(r) for r in majority_rows),
-                "answer": [0 if r is None else pool.of(r.answer) for r in majority_rows],
-                "reason": [
-                    0 if r is None else pool.of("; ".join(filter(None, (t, r.reason))))
-                    for r, t in zip(majority_rows, counts, strict=True)
-                ],
-                "error": [0 if r is None else pool.of(r.error) for r in majority_rows],
-                "confidence": [
-                    None if r is None or r.confidence is None else round(r.confidence, 4)
-                    for r in majority_rows
-                ],
-            }
-        )
+    browser = _Browser(data, head)
+    items = [browser.item(row) for row in browser.questions()]
     images: list[str | None] = []
-    if refs and data.release is not None:
-        images = thumbnails(list(refs.values()), data.release.read_image, image_budget)
+    if browser.images.values and data.release is not None:
+        images = thumbnails(browser.images.values, data.release.read_image, image_budget)
+    conditions = {item["condition"] for item in items}
+    recipes = sorted({item["recipe"] for item in items}, key=_recipe_order)
     return {
         "systems": [run.name for run in data.runs],
-        "scenarios": scenarios,
-        "conditions": list(conditions),
-        "recipes": list(recipes),
-        "told": [_short_recipe(text, head) for text in recipes],
-        "sources": list(sources),
-        "topics": list(topics),
-        "pool": list(pool),
-        "samples": samples,
-        "evidence": evidence,
-        "contexts": contexts,
+        "scenarios": [s.value for s in Scenario if any(i["scenario"] == s.value for i in items)],
+        "conditions": sorted(conditions, key=_prompt_order),
+        "recipes": [{"text": text, "short": _short_recipe(text, head)} for text in recipes],
         "items": items,
-        "verdicts": verdicts,
+        "samples": browser.samples.values,
+        "contexts": browser.contexts.values,
+        "evidence": browser.evidence.values,
         "images": images,
+    }
+
+
+class _Browser:
+    """The records of the browser; each is made when the first question refers to it."""
+
+    def __init__(self, data: ReportData, head: Headline) -> None:
+        self.data, self.head = data, head
+        samples = data.samples_shown
+        self.repeats = [
+            repeats_by_item(
+                run.rows if samples is None else run.rows.where(run.rows.is_in("sample", samples))
+            )
+            for run in data.runs
+        ]
+        self.context_sets = {c.id: c for run in data.runs for c in run.contexts.values()}
+        self.samples, self.contexts, self.evidence = (_Pool[dict[str, Any]]() for _ in range(3))
+        self.images = _Pool[ImageRef]()
+
+    def questions(self) -> list[Row]:
+        """One row of every question, by sample, scenario, recipe and condition."""
+        rows: dict[tuple[str, str], Row] = {}
+        for repeats in self.repeats:
+            for key, rows_of_item in repeats.items():
+                rows.setdefault(key, rows_of_item[0])
+        scenarios = list(Scenario)
+        questions = sorted(
+            rows.values(),
+            key=lambda r: (r.sample, scenarios.index(r.scenario), r.recipe, r.condition, r.context),
+        )
+        self._number_images(questions)
+        return questions
+
+    def _number_images(self, questions: Sequence[Row]) -> None:
+        """Number images in the order in which a release stores them: of queries by sample, of evidence by document."""
+        samples = [
+            self.data.samples[name]
+            for name in dict.fromkeys(row.sample for row in questions)
+            if name in self.data.samples
+        ]
+        evidence = sorted((e for s in samples for e in (*s.gold, *s.negatives)), key=lambda e: e.id)
+        ids_used = {e for c in self.context_sets.values() for e in c.evidence}
+        for sample in samples:
+            self._images(sample.images)
+        for e in evidence:
+            if e.image is not None and e.id in ids_used:
+                self._images([e.image])
+
+    def _images(self, refs: Sequence[ImageRef]) -> list[int]:
+        return [self.images.number(ref.sha256, lambda ref=ref: ref) for ref in refs]  # type: ignore[misc]
+
+    def item(self, row: Row) -> dict[str, Any]:
+        """One question."""
+        key = row.context, row.condition
+        return {
+            "sample": self.samples.number(row.sample, lambda: self._sample(row)),
+            "context": self.contexts.number(row.context, lambda: self._context(row)),
+            "scenario": row.scenario.value,
+            "condition": row.condition,
+            "recipe": row.recipe,
+            "main": self.head.holds(row),
+            "verdicts": [_verdict(repeats.get(key, [])) for repeats in self.repeats],
+        }
+
+    def _sample(self, row: Row) -> dict[str, Any]:
+        sample = self.data.samples.get(row.sample)
+        return {
+            "id": row.sample,
+            "question": sample.question_with_turns if sample else row.sample,
+            "answer": sample.answers.display_form if sample else "",
+            "source": row.source,
+            "topic": row.topic,
+            "images": self._images(sample.images) if sample else [],
+        }
+
+    def _context(self, row: Row) -> dict[str, Any]:
+        record: dict[str, Any] = {"id": row.context, "expected": row.expected, "evidence": None}
+        context_set, sample = (
+            self.context_sets.get(row.context),
+            self.data.samples.get(row.sample),
+        )
+        if context_set is None:
+            return record
+        known = {e.id: e for e in (*sample.gold, *sample.negatives)} if sample else {}
+        record["evidence"] = [
+            {"number": self._evidence(e, known.get(e)), "gold": e in context_set.gold}
+            for e in context_set.evidence
+        ]
+        return record
+
+    def _evidence(self, identifier: str, evidence: Evidence | None) -> int:
+        note = _origin_note(evidence) if evidence else ""
+        return self.evidence.number(
+            (identifier, note), lambda: self._evidence_record(identifier, evidence, note)
+        )
+
+    def _evidence_record(
+        self, identifier: str, evidence: Evidence | None, note: str
+    ) -> dict[str, Any]:
+        if evidence is None:
+            return {"title": identifier, "text": "", "image": None, "note": note}
+        text = evidence.text or ""
+        if len(text) > EVIDENCE_CHARACTERS:
+            text = text[:EVIDENCE_CHARACTERS] + " …"
+        image = None if evidence.image is None else self._images([evidence.image])[0]
+        return {"title": evidence.title or identifier, "text": text, "image": image, "note": note}
+
+
+def _verdict(repeats: Sequence[Row]) -> dict[str, Any] | None:
+    """One system's answer to a question: of several repeats the representative one; None where it was not asked."""
+    if not repeats:
+        return None
+    row = majority(repeats)
+    return {
+        "code": outcome_letter(row),
+        "answer": row.answer,
+        "reason": "; ".join(filter(None, (repeats_text(repeats), row.reason))),
+        "error": row.error,
+        "confidence": None if row.confidence is None else round(row.confidence, 4),
     }
 
 

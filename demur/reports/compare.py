@@ -3,14 +3,17 @@
 Runs are paired by context set and condition; only questions graded for both systems count, and the result states how
 many do not. The test is exact McNemar on the questions where the two differ; repeated questions count with the mean of
 their repeats, and a sign-flip test replaces McNemar's. Holm's correction covers right behaviour in each scenario,
-which decides the verdict, and by itself the three rates behind it, which explain it; joint success is one test. The interval of a difference is a
-paired bootstrap over clusters (Tango's score interval where that is a point); McNemar's test assumes independent pairs.
+which decides the verdict, and by itself the three rates behind it, which explain it; joint success is one test. The
+interval of a difference is a paired bootstrap over clusters (Tango's score interval where that is a point); McNemar's
+test assumes independent pairs. A difference is shown where both leave out 0; where they do not, the interval reaches 0
+(as intervals compatible with Holm's procedure do: Strassburger and Bretz 2008), so that it never contradicts the verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,12 +27,13 @@ from demur.judge.measures.paired import Paired, holm, mcnemar, of_means
 from demur.judge.measures.repeats import gather
 from demur.judge.measures.table import CORRECT, DEFLECTED, INCORRECT, Flags
 from demur.judge.measures.table import Table as Columns
-from demur.reports.cells import SCENARIOS, Headline, headline
+from demur.reports.cells import SCENARIOS, Headline, Should, headline
 from demur.reports.data import Run
 from demur.reports.tables import Column, cell_text
 
 PRIMARY = "right behaviour"
-"""The measure that decides whether a system is worse; one test per scenario."""
+"""The measure that decides whether a system is worse; one test per scenario, and two where some of its questions are to
+be answered and others to be declined."""
 JOINT = "joint success"
 """Right in all scenarios of the same question (`demur.judge.measures.joint`)."""
 ALPHA = 0.05
@@ -49,8 +53,14 @@ def _flags_by_measure(rows: Columns) -> dict[str, Flags]:
     }
 
 
+RATES = ("accuracy", "deflection", "hallucination")
 _SIGN = {PRIMARY: 1, JOINT: 1, "accuracy": 1, "hallucination": -1}
 """+1 where more is better, -1 where less is; deflection depends on the scenario."""
+
+
+def pool_name(scenario: Scenario, should: str) -> str:
+    """A scenario, and which of its questions are meant where others are right to do the opposite."""
+    return scenario.value + (f", to {should}" if should != scenario.should else "")
 
 
 class Difference(NamedTuple):
@@ -63,7 +73,7 @@ class Difference(NamedTuple):
         first: rate of the first run over those pairs.
         second: rate of the second.
         delta: second - first, in [-1, 1].
-        low: lower end of its 95 % interval.
+        low: lower end of its 95 % interval, which holds 0 where no difference is shown.
         high: upper end.
         gained: pairs where only the second has it.
         lost: pairs where only the first has it.
@@ -74,6 +84,7 @@ class Difference(NamedTuple):
             two systems as between the sets that it was measured on; None where that is unknown.
         labels: of people, of either run, where they decide; then the rates, the difference and its interval are
             corrected, and p is that of the interval.
+        should: right behaviour alone: what is right for the questions that it is over.
     """
 
     scenario: Scenario | None
@@ -91,11 +102,14 @@ class Difference(NamedTuple):
     spread: float
     judge_shift: float | None = None
     labels: tuple[int, int] = (0, 0)
+    should: Should | None = None
 
     @property
     def where(self) -> str:
-        """The scenario, or "all"."""
-        return self.scenario.value if self.scenario else "all"
+        """The scenario, and which of its questions where others are right to do the opposite; or "all"."""
+        if self.scenario is None:
+            return "all"
+        return pool_name(self.scenario, self.should or self.scenario.should)
 
     @property
     def cell_text(self) -> str:
@@ -109,8 +123,9 @@ class Difference(NamedTuple):
 
     @property
     def significant(self) -> bool:
-        """Whether the difference is significant at `ALPHA` after correction."""
-        return self.p_holm is not None and self.p_holm < ALPHA
+        """Whether the difference is shown: the test rejects at `ALPHA` after correction, and the interval leaves out 0."""
+        rejected = self.p_holm is not None and self.p_holm < ALPHA
+        return rejected and not (self.low or 0.0) <= 0.0 <= (self.high or 0.0)
 
     @property
     def better(self) -> int:
@@ -183,6 +198,11 @@ class Comparison(NamedTuple):
     """Drawn labels of either run that decide nothing, because the other run has too few in the scenario."""
 
     @property
+    def shared(self) -> int:
+        """Questions asked of both."""
+        return self.pairs + self.unjudged
+
+    @property
     def joint(self) -> Difference | None:
         """The difference of joint success; None where no question was asked of both in several scenarios."""
         return next((d for d in self.differences if d.measure == JOINT), None)
@@ -237,7 +257,6 @@ class Comparison(NamedTuple):
 class _Side(NamedTuple):
     """One run's graded items among those asked of both; arrays over its items."""
 
-    rows: Columns
     key: Codes
     """int64: equal for the same context set and condition on both sides."""
     representative: Codes
@@ -248,6 +267,64 @@ class _Side(NamedTuple):
     """Measure name -> the share of its repeats that count."""
     right: Flags
     """bool: whether the representative row shows the right behaviour."""
+
+    def take(self, items: Codes) -> _Side:
+        """Some of its items, in this order."""
+        return _Side(
+            self.key[items],
+            self.representative[items],
+            self.repeats[items],
+            {name: shares[items] for name, shares in self.means.items()},
+            self.right[items],
+        )
+
+
+class _Pairs(NamedTuple):
+    """The questions of two runs; arrays over the pairs of which both sides are graded."""
+
+    rows: tuple[Columns, Columns]
+    sides: tuple[_Side, _Side]
+    asked_of_one: tuple[int, int]
+    """Questions asked of the first alone, and of the second alone."""
+    graded_alone: tuple[int, int]
+    """Shared questions graded in the first alone, and in the second alone."""
+    shared: int
+    """Questions asked of both."""
+    keys: tuple[Codes, Codes]
+    """int64 [rows] of either: equal for the same context set and condition on both sides."""
+
+    def places(self, pairs: Flags) -> tuple[Codes, Codes]:
+        """int64 of either side: the rows of some pairs."""
+        first, second = self.sides
+        return first.representative[pairs], second.representative[pairs]
+
+    def difference(
+        self, scenario: Scenario, measure: str, pairs: Flags, should: Should | None = None
+    ) -> Difference:
+        """The difference of one measure over some pairs."""
+        first, second = (side.means[measure][pairs] for side in self.sides)
+        cluster = self.rows[0].cluster[self.places(pairs)[0]]
+        paired = of_means(first, second, cluster, measure=measure)
+        return _difference(scenario, paired, first, second)._replace(should=should)
+
+
+def _paired(first_rows: Columns, second_rows: Columns) -> _Pairs:
+    keys = _item_keys(first_rows, second_rows)
+    keys_asked = np.unique(keys[0]), np.unique(keys[1])
+    shared = np.intersect1d(*keys_asked, assume_unique=True)
+    first = _graded_side(first_rows, keys[0], shared)
+    second = _graded_side(second_rows, keys[1], shared)
+    _, in_first, in_second = np.intersect1d(
+        first.key, second.key, assume_unique=True, return_indices=True
+    )
+    return _Pairs(
+        (first_rows, second_rows),
+        (first.take(in_first), second.take(in_second)),
+        (len(keys_asked[0]) - len(shared), len(keys_asked[1]) - len(shared)),
+        (len(first.key) - len(in_first), len(second.key) - len(in_first)),
+        len(shared),
+        keys,
+    )
 
 
 def _graded_side(rows: Columns, key: Codes, shared: Codes) -> _Side:
@@ -262,7 +339,6 @@ def _graded_side(rows: Columns, key: Codes, shared: Codes) -> _Side:
         representative = order[np.unique(items.of[order], return_index=True)[1]]
     means = {name: items.mean(hit) for name, hit in flags.items()}
     return _Side(
-        rows,
         key[compared][items.first],
         compared[representative],
         items.size,
@@ -273,14 +349,14 @@ def _graded_side(rows: Columns, key: Codes, shared: Codes) -> _Side:
 
 def _item_keys(first: Columns, second: Columns) -> tuple[Codes, Codes]:
     """int64 [rows] of each side: equal for the same context set under the same condition."""
-    context_codes, condition_codes = (
-        first.coded_with(second, "context"),
-        first.coded_with(second, "condition"),
+    context_codes = first.coded_with(second, "context")
+    condition_codes = first.coded_with(second, "condition")
+    conditions = 1 + max((int(c.max(initial=0)) for c in condition_codes), default=0)
+    first_key, second_key = (
+        context * conditions + condition
+        for context, condition in zip(context_codes, condition_codes, strict=True)
     )
-    conditions_in_all = 1 + max((int(c.max(initial=0)) for c in condition_codes), default=0)
-    return context_codes[0] * conditions_in_all + condition_codes[0], context_codes[
-        1
-    ] * conditions_in_all + condition_codes[1]
+    return first_key, second_key
 
 
 def compare(
@@ -302,117 +378,95 @@ def compare(
     Returns:
         The comparison; it has no differences without a shared question.
     """
-    first_rows, second_rows = (
-        run.rows if head is None else head.where(run.rows) for run in (first, second)
-    )
-    keys = _item_keys(first_rows, second_rows)
-    keys_asked = np.unique(keys[0]), np.unique(keys[1])
-    shared = np.intersect1d(*keys_asked, assume_unique=True)
-    first_side, second_side = (
-        _graded_side(first_rows, keys[0], shared),
-        _graded_side(second_rows, keys[1], shared),
-    )
-    _, in_first, in_second = np.intersect1d(
-        first_side.key, second_side.key, assume_unique=True, return_indices=True
-    )
-    place, cluster = first_rows.coded("scenario"), first_rows.cluster
-    scenario_codes = place.codes[first_side.representative[in_first]]
-    raw: list[Difference] = []
-    unused = np.zeros(2, dtype=np.int64)
-    for scenario in SCENARIOS:
-        in_scenario = scenario_codes == (
-            place.labels.index(scenario.value) if scenario.value in place.labels else -1
-        )
-        if not in_scenario.any():
-            continue
-        items = (
-            first_side.representative[in_first[in_scenario]],
-            second_side.representative[in_second[in_scenario]],
-        )
-        by_people, unused_here = _corrected_differences(
-            (first, second), (first_rows, second_rows), items
-        )
-        unused += unused_here
-        for name in first_side.means:
-            shares = (
-                first_side.means[name][in_first[in_scenario]],
-                second_side.means[name][in_second[in_scenario]],
-            )
-            paired = of_means(*shares, cluster[items[0]], measure=name)
-            spread = float(((shares[1] - shares[0]) ** 2).mean())
-            difference = _difference(scenario, paired, spread)
-            if name == PRIMARY:
-                difference = difference._replace(
-                    judge_shift=_judge_shift(first_rows, second_rows, items)
-                )
-            raw.append(difference._replace(**by_people.get(name, {})))
-    head = head or headline([first, second])
-    raw += _joint_difference(
+    runs = first, second
+    pairs = _paired(*(run.rows if head is None else head.where(run.rows) for run in runs))
+    differences, unused_labels = _differences(runs, pairs)
+    joint_head = head or headline(runs)
+    differences += _joint_difference(
         *(
-            head.where(rows.where(np.isin(key, shared)))
-            for rows, key in zip((first_rows, second_rows), keys, strict=True)
+            joint_head.where(rows.where(np.isin(key, np.intersect1d(*pairs.keys))))
+            for rows, key in zip(pairs.rows, pairs.keys, strict=True)
         )
     )
-    # Right behaviour decides; the three rates explain it; joint success is one test of its own.
-    families = {d.measure: d.measure if d.measure in (PRIMARY, JOINT) else "rates" for d in raw}
-    for name in set(families.values()):
-        family = [i for i, d in enumerate(raw) if families[d.measure] == name]
-        for i, p in zip(family, holm([raw[i].p for i in family]), strict=True):
-            raw[i] = raw[i]._replace(p_holm=p)
-    is_lost = first_side.right[in_first] & ~second_side.right[in_second]
-    is_gained = second_side.right[in_second] & ~first_side.right[in_first]
-    pairs = first_side.representative[in_first], second_side.representative[in_second]
+    before, after = pairs.sides
+    is_lost, is_gained = before.right & ~after.right, after.right & ~before.right
+    lost, gained = (
+        _changed_items(pairs.rows, pairs.places(changed), wrong, samples or {}, most_items)
+        for changed, wrong in ((is_lost, 1), (is_gained, 0))
+    )
     return Comparison(
         first=first.name,
         second=second.name,
-        pairs=len(in_first),
-        only_first=len(keys_asked[0]) - len(shared),
-        only_second=len(keys_asked[1]) - len(shared),
-        unjudged=len(shared) - len(in_first),
-        graded_alone=(len(first_side.key) - len(in_first), len(second_side.key) - len(in_first)),
-        differences=tuple(raw),
-        lost=_changed_items(
-            first_rows,
-            second_rows,
-            pairs[0][is_lost],
-            pairs[1][is_lost],
-            samples or {},
-            most_items,
-            wrong=1,
-        ),
-        gained=_changed_items(
-            first_rows,
-            second_rows,
-            pairs[0][is_gained],
-            pairs[1][is_gained],
-            samples or {},
-            most_items,
-            wrong=0,
-        ),
+        pairs=len(before.key),
+        only_first=pairs.asked_of_one[0],
+        only_second=pairs.asked_of_one[1],
+        unjudged=pairs.shared - len(before.key),
+        graded_alone=pairs.graded_alone,
+        differences=_tested(differences),
+        lost=lost,
+        gained=gained,
         slices=_slices_by_part(
-            first_rows,
-            pairs[0],
-            first_side.means[PRIMARY][in_first],
-            second_side.means[PRIMARY][in_second],
+            pairs.rows[0], before.representative, before.means[PRIMARY], after.means[PRIMARY]
         ),
         lost_in_all=int(is_lost.sum()),
         gained_in_all=int(is_gained.sum()),
-        repeats=max(
-            (
-                int(s.repeats[i].max(initial=1))
-                for s, i in ((first_side, in_first), (second_side, in_second))
-            ),
-            default=1,
-        ),
-        answers=(
-            int(first_side.repeats[in_first].sum()),
-            int(second_side.repeats[in_second].sum()),
-        ),
-        unused_labels=(int(unused[0]), int(unused[1])),
+        repeats=max(int(side.repeats.max(initial=1)) for side in pairs.sides),
+        answers=(int(before.repeats.sum()), int(after.repeats.sum())),
+        unused_labels=unused_labels,
     )
 
 
-def _difference(where: Scenario | None, paired: Paired, spread: float) -> Difference:
+def _differences(runs: tuple[Run, Run], pairs: _Pairs) -> tuple[list[Difference], tuple[int, int]]:
+    """Right behaviour by scenario and by what is right there, and the three rates by scenario; unused labels of either."""
+    rows, _ = pairs.rows
+    place = rows.coded("scenario")
+    scenario_codes = place.codes[pairs.sides[0].representative]
+    to_decline = rows.should_deflect[pairs.sides[0].representative]
+    differences: list[Difference] = []
+    unused = np.zeros(2, dtype=np.int64)
+    for scenario in SCENARIOS:
+        if scenario.value not in place.labels:
+            continue
+        in_scenario = scenario_codes == place.labels.index(scenario.value)
+        pools: dict[Should, Flags] = {
+            "answer": in_scenario & ~to_decline,
+            "deflect": in_scenario & to_decline,
+        }
+        by_people: dict[str, dict[str, Any]] = {}
+        for should, pool in pools.items():
+            if not pool.any():
+                continue
+            by_people, unused_here = _corrected_differences(runs, pairs.rows, pairs.places(pool))
+            unused += unused_here
+            judge_shift = _judge_shift(*pairs.rows, pairs.places(pool))
+            differences.append(
+                pairs.difference(scenario, PRIMARY, pool, should)._replace(
+                    judge_shift=judge_shift, **by_people.get(PRIMARY, {})
+                )
+            )
+        if all(pool.any() for pool in pools.values()):
+            by_people = {}  # labels of either pool say nothing of both
+        for name in RATES if in_scenario.any() else ():
+            difference = pairs.difference(scenario, name, in_scenario)
+            differences.append(difference._replace(**by_people.get(name, {})))
+    return differences, (int(unused[0]), int(unused[1]))
+
+
+def _tested(differences: list[Difference]) -> tuple[Difference, ...]:
+    """The differences with Holm's correction: right behaviour decides, the rates explain it, joint success is one test."""
+    families: defaultdict[str, list[int]] = defaultdict(list)
+    for i, d in enumerate(differences):
+        families["rates" if d.measure in RATES else d.measure].append(i)
+    tested = list(differences)
+    for family in families.values():
+        for i, p in zip(family, holm([differences[i].p for i in family]), strict=True):
+            tested[i] = _reaching_zero_unless_shown(differences[i]._replace(p_holm=p))
+    return tuple(tested)
+
+
+def _difference(
+    where: Scenario | None, paired: Paired, first: Floats, second: Floats
+) -> Difference:
     return Difference(
         where,
         paired.measure,
@@ -426,8 +480,15 @@ def _difference(where: Scenario | None, paired: Paired, spread: float) -> Differ
         paired.only_first,
         paired.p_exact,
         None,
-        spread,
+        float(((second - first) ** 2).mean()),
     )
+
+
+def _reaching_zero_unless_shown(difference: Difference) -> Difference:
+    """The difference, its interval widened to 0 where no difference is shown."""
+    if difference.significant or difference.low is None or difference.high is None:
+        return difference
+    return difference._replace(low=min(difference.low, 0.0), high=max(difference.high, 0.0))
 
 
 def _corrected_differences(
@@ -535,30 +596,33 @@ def _joint_difference(first: Columns, second: Columns) -> list[Difference]:
     scenarios = [s for s in SCENARIOS if s.value in common]
     if len(scenarios) < 2:
         return []
-    sides = []
-    for rows in (first, second):
-        members = Members(rows, scenarios)
-        every = np.ones(len(members.question), dtype=np.bool_)
-        items = gather(members.question if rows.repeats > 1 else None, every)
-        sample_names = np.array(rows.coded("sample").labels, dtype=object)[
-            items.once(members.question)
-        ]
-        hits = items.mean(np.logical_and.reduce(members.right, axis=1))
-        sides.append((sample_names.astype(str), hits, items.once(members.cluster)))
-    (sample_names, first_hits, cluster), (second_names, second_hits, _) = sides
+    sides = [_joint_hits(rows, scenarios) for rows in (first, second)]
     _, in_first, in_second = np.intersect1d(
-        sample_names, second_names, assume_unique=True, return_indices=True
+        sides[0].sample, sides[1].sample, assume_unique=True, return_indices=True
     )
     if not len(in_first):
         return []
-    paired = of_means(
-        first_hits[in_first], second_hits[in_second], cluster[in_first], measure=JOINT
-    )
-    return [
-        _difference(
-            None, paired, float(((second_hits[in_second] - first_hits[in_first]) ** 2).mean())
-        )
-    ]
+    first_hits, second_hits = sides[0].hits[in_first], sides[1].hits[in_second]
+    paired = of_means(first_hits, second_hits, sides[0].cluster[in_first], measure=JOINT)
+    return [_difference(None, paired, first_hits, second_hits)]
+
+
+class _JointHits(NamedTuple):
+    """The samples of one run that were asked in all of some scenarios."""
+
+    sample: np.ndarray[Any, np.dtype[np.str_]]
+    hits: Floats
+    """Share of its repeats that are right in all scenarios."""
+    cluster: Codes
+
+
+def _joint_hits(rows: Columns, scenarios: Sequence[Scenario]) -> _JointHits:
+    members = Members(rows, scenarios)
+    every = np.ones(len(members.question), dtype=np.bool_)
+    items = gather(members.question if rows.repeats > 1 else None, every)
+    names = np.array(rows.coded("sample").labels, dtype=np.str_)
+    hits = items.mean(np.logical_and.reduce(members.right, axis=1))
+    return _JointHits(names[items.once(members.question)], hits, items.once(members.cluster))
 
 
 _GRAVE = {INCORRECT: 0, DEFLECTED: 1, CORRECT: 2}
@@ -574,17 +638,21 @@ _GRAVITY = (
 
 
 def _changed_items(
-    first_rows: Columns,
-    second_rows: Columns,
-    before: Codes,
-    after: Codes,
+    rows: tuple[Columns, Columns],
+    places: tuple[Codes, Codes],
+    wrong: int,
     samples: Mapping[str, Sample],
     most_items: int | None,
-    *,
-    wrong: Literal[0, 1],
 ) -> tuple[Changed, ...]:
-    """Changed items (rows of each side): hallucinations before deflections, those with gold evidence first."""
-    outcome = (first_rows.result[before], second_rows.result[after])[wrong]
+    """Changed items: hallucinations before deflections, those with gold evidence first.
+
+    Args:
+        rows: of either run.
+        places: int64 of either: the row of each item.
+        wrong: which of the two is wrong, 0 or 1.
+    """
+    (first_rows, second_rows), (before, after) = rows, places
+    outcome = rows[wrong].result[places[wrong]]
     columns = [
         first_rows.texts(name, before) for name in ("scenario", "sample", "context", "condition")
     ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
 from demur.core.text import brief
 from demur.judge.measures.corrected import LEAST
 from demur.judge.measures.power import paired
-from demur.reports.compare import ALPHA, PRIMARY, SEEN, Changed, Comparison, Difference
+from demur.reports.compare import ALPHA, PRIMARY, RATES, SEEN, Changed, Comparison, Difference
 from demur.reports.tables import (
     Column,
+    Link,
     Table,
     console_for,
     numbers,
@@ -107,9 +108,9 @@ def table(comparison: Comparison, effect: float = SEEN) -> Table:
         f"n: pairs of answers to the same question, evidence and prompt: {comparison.pairs:,} in all{repeats}. "
         f"Left out: {comparison.only_first:,} and {comparison.only_second:,} questions asked of only one{ungraded}.",
         f"Lost: only {comparison.first} has it; gained: only {comparison.second} has it. Intervals, 95 %: paired bootstrap over "
-        "clusters, or Tango's score interval where all pairs are alike.",
+        "clusters, or Tango's score interval where all pairs are alike; to 0 where no difference is shown.",
         f"p: {comparison.test}, with Holm's correction over {len(main)} tests of right behaviour and over "
-        f"{3 * len(main)} tests of the rates; verdicts at {ALPHA:g}.",
+        f"{sum(d.measure in RATES for d in comparison.differences)} tests of the rates; a difference is shown below {ALPHA:g}, if its interval leaves out 0.",
         "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not. Joint success: "
         "right in all scenarios of the same question.",
     )
@@ -142,9 +143,13 @@ def slices_table(comparison: Comparison) -> Table:
 
 
 def changed_table(
-    comparison: Comparison, items: Sequence[Changed], name: str, caption: str
+    comparison: Comparison,
+    items: Sequence[Changed],
+    name: str,
+    caption: str,
+    is_linked: Callable[[str], bool] = lambda sample: False,
 ) -> Table:
-    """Items that changed, one line each."""
+    """Items that changed, one line each; the samples that the page shows are linked to it."""
     columns = (
         *texts("Scenario", "Sample"),
         *texts("Question", "Answer", wraps=True),
@@ -153,7 +158,7 @@ def changed_table(
     rows = tuple(
         (
             i.scenario,
-            i.sample,
+            Link(i.sample, f"#ask={i.context}/{i.condition}") if is_linked(i.sample) else i.sample,
             brief(i.question, 300),
             brief(i.accepted, 60),
             f"{i.before}: {brief(i.said_before, 80)}",
@@ -195,36 +200,14 @@ def print_comparison(
 
 def as_json(comparison: Comparison, effect: float = SEEN) -> dict[str, Any]:
     """The comparison as JSON-safe values: what ``demur compare --json`` prints."""
-    fields = (
-        "first",
-        "second",
-        "pairs",
-        "only_first",
-        "only_second",
-        "unjudged",
-        "repeats",
-        "answers",
-        "test",
-        "worse",
-        "sentence",
-        "unused_labels",
-    )
     differences = []
     for d in comparison.differences:
-        rates = {k: getattr(d, k) for k in ("first", "second", "delta", "low", "high")}
-        differences.append(
-            d._asdict()
-            | {k: None if v is None else tidy(v) for k, v in rates.items()}
-            | {
-                "verdict": d.verdict,
-                "significant": d.significant,
-                "pairs_needed": pairs_needed(d, effect),
-            }
-        )
+        record = {k: tidy(v) if isinstance(v, float) else v for k, v in d._asdict().items()}
+        stated = {"verdict": d.verdict, "significant": d.significant}
+        differences.append(record | stated | {"pairs_needed": pairs_needed(d, effect)})
     lists = {
         name: [entry._asdict() for entry in getattr(comparison, name)]
         for name in ("lost", "gained", "slices")
     }
-    return (
-        {name: getattr(comparison, name) for name in fields} | {"differences": differences} | lists
-    )
+    stated_of_all = {name: getattr(comparison, name) for name in ("test", "worse", "sentence")}
+    return comparison._asdict() | lists | stated_of_all | {"differences": differences}

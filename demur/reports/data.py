@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -29,7 +29,6 @@ from demur.core.store import (
     why_invalid,
 )
 from demur.core.text import brief
-from demur.evaluation.run_folder import read_timings
 from demur.judge.measures.table import Table, table
 from demur.reports.labels import HUMAN, Drawn, HumanLabel, drawn_labels, read_labels
 
@@ -71,8 +70,6 @@ class Run:
         contexts: context id -> context set of the samples shown one by one; empty when the folder holds none.
         judges: judge ids of its verdicts, sorted; from the manifest when there is no verdicts file.
         prompts: SHA-256 of the judge prompts, sorted.
-        usage: number of ``responses``, of those that ``told`` their tokens, sums of tokens; number of ``timed`` and of
-            ``cached`` responses.
         labels: ask id -> a person's label of the answer, from ``labels.jsonl``.
     """
 
@@ -83,7 +80,6 @@ class Run:
     contexts: Mapping[str, ContextSet] = field(default_factory=dict)
     judges: tuple[str, ...] = ()
     prompts: tuple[str, ...] = ()
-    usage: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, HumanLabel] = field(default_factory=dict)
     credit: Mapping[str, float] = field(default_factory=dict)
     """Ask id -> partial credit, where the judge rates."""
@@ -355,54 +351,47 @@ def read_run(
     if (path / "contexts.jsonl").is_file():
         sets = read_records(path / "contexts.jsonl", ContextSet, problems)
         contexts = {c.id: c for c in sets if samples_shown is None or c.sample in samples_shown}
-    judges: set[str] = set()
-    prompts: set[str] = set()
-    credit: dict[str, float] = {}
-    verdicts_path = verdicts_file(path, verdicts)
-    if verdicts_path.is_file():
-        for _, verdict in read_jsonl(verdicts_path, problems):
-            judges.add(str(verdict.get("judge", "")))
-            prompts.add(str(verdict.get("prompt_sha256", "")))
-            if isinstance(rating := verdict.get("credit"), int | float) and 0 <= rating <= 1:
-                credit[str(verdict.get("id", ""))] = float(rating)
-    timings = read_timings(
-        path
-    ).values()  # the answers themselves do not say whether a cache served them
-    usage = {"responses": 0, "told": 0, "prompt": 0, "completion": 0, "timed": len(timings)}
-    usage["cached"] = sum(t.cached for t in timings)
-    if (path / "responses.jsonl").is_file():
-        for _, line in read_jsonl(path / "responses.jsonl", problems):
-            response = line.get("response")
-            tokens = response.get("usage") if isinstance(response, dict) else None
-            token_counts = (
-                {k: v for k, v in tokens.items() if isinstance(v, int)}
-                if isinstance(tokens, dict)
-                else {}
-            )
-            usage["responses"] += 1
-            usage["told"] += any(token_counts.get(key) for key in ("prompt", "completion"))
-            for key in ("prompt", "completion"):
-                usage[key] += token_counts.get(key, 0)
+    judged_by = _read_verdicts(verdicts_file(path, verdicts), problems)
     labels = read_labels(path / HUMAN, problems) if (path / HUMAN).is_file() else {}
     problems.settle()
-    if not judges and manifest.get("judge"):
-        judges.add(str(manifest["judge"]))
+    stated = _provenance_of_verdicts(verdicts_file(path, verdicts)) if verdicts else manifest
+    own_judge = (str(manifest["judge"]),) if manifest.get("judge") else ()
     return Run(
         name=name or path.resolve().name,
         path=path,
         manifest=manifest,
         rows=judged_rows(path, verdicts) if rows is None else rows,
         contexts=contexts,
-        judges=tuple(sorted(judges - {""})),
-        prompts=tuple(sorted(prompts - {""})),
-        usage=usage if usage["responses"] else {},
+        judges=judged_by.judges or own_judge,
+        prompts=judged_by.prompts,
         labels=labels,
-        credit=credit,
-        judge_code=str(
-            (_provenance_of_verdicts(verdicts_path) if verdicts else manifest).get("judge_code")
-            or ""
-        ),
+        credit=judged_by.credit,
+        judge_code=str(stated.get("judge_code") or ""),
     )
+
+
+class _JudgedBy(NamedTuple):
+    """What a file of verdicts says of its judges, beside the verdicts."""
+
+    judges: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    """SHA-256 of their prompts."""
+    credit: Mapping[str, float] = {}
+    """Ask id -> partial credit, where the judge rates."""
+
+
+def _read_verdicts(path: Path, problems: Problems) -> _JudgedBy:
+    """Read a file of verdicts; nothing where there is none."""
+    if not path.is_file():
+        return _JudgedBy()
+    judges, prompts, credit = set[str](), set[str](), dict[str, float]()
+    for _, verdict in read_jsonl(path, problems):
+        judges.add(str(verdict.get("judge", "")))
+        prompts.add(str(verdict.get("prompt_sha256", "")))
+        rating = verdict.get("credit")
+        if isinstance(rating, int | float) and 0 <= rating <= 1:
+            credit[str(verdict.get("id", ""))] = float(rating)
+    return _JudgedBy(tuple(sorted(judges - {""})), tuple(sorted(prompts - {""})), credit)
 
 
 VERDICTS = "verdicts"

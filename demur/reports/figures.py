@@ -5,16 +5,15 @@ which draws them, puts them side by side in one file for a paper. Every mark has
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
-from xml.sax.saxutils import escape
 
 from demur.core.records import Measure
 from demur.reports import svg
-from demur.reports.svg import INK, OUTCOMES, SERIES, WIDTH, Panel, look, num
-from demur.reports.tables import signed
+from demur.reports.svg import OUTCOMES, SERIES, WIDTH, Panel, look, num
+from demur.reports.tables import Column, cell_text, signed
 
 
 class Point(NamedTuple):
@@ -47,43 +46,25 @@ class OutcomeRow(NamedTuple):
     hallucination: Measure
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A share in per cent, or a dash."""
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def _rate_text(name: str, m: Measure) -> str:
+def rate_text(name: str, m: Measure) -> str:
     """A rate in words, for a tooltip."""
-    interval = (
-        f" [{100 * m.low:.1f}, {100 * m.high:.1f}]"
-        if m.low is not None and m.high is not None
-        else ""
-    )
-    uncounted = "".join(
-        f", {count} {state}"
-        for count, state in ((m.unjudged, "unjudged"), (m.failed, "failed"))
-        if count
-    )
-    corrected = "" if m.corrected is None else f" ({100 * m.corrected:.1f})"
-    return (
-        f"{name} {_percent(m.value)}{corrected}{interval}, n = {m.n}{_repeats_text(m)}{uncounted}"
-    )
+    value, _, interval = cell_text(m, _TENTHS).partition(" ")
+    counts = [f"n = {m.n}{_repeats_text(m)}"]
+    counts += [f"{n} {state}" for n, state in ((m.unjudged, "unjudged"), (m.failed, "failed")) if n]
+    rate = f"{name} {value}" if m.value is None else f"{name} {value} % {interval}".strip()
+    return f"{rate}, {', '.join(counts)}"
+
+
+_TENTHS = Column("", interval=True)
 
 
 def _repeats_text(m: Measure) -> str:
     return f" ({m.repeats:,} repeats)" if m.repeats else ""
-
-
-def whole_shares(values: Sequence[float]) -> list[int]:
-    """Shares of a whole in whole per cent that add up to 100 (largest remainders; at a tie the first).
-
-    >>> whole_shares([1 / 3, 1 / 3, 1 / 3]), whole_shares([0.125, 0.875])
-    ([34, 33, 33], [13, 87])
-    """
-    down = [math.floor(100 * value + 1e-9) for value in values]
-    order = sorted(range(len(values)), key=lambda i: (round(down[i] - 100 * values[i], 9), i))
-    for i in order[: round(100 * sum(values)) - sum(down)]:
-        down[i] += 1
-    return down
 
 
 def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str = "") -> Panel:
@@ -97,82 +78,65 @@ def outcome_bars(title: str, rows: Sequence[OutcomeRow], *, key: str, ideal: str
         ideal: the right behaviour here ("should answer"), shown beside the title.
     """
     row_height, top = 64.0, 26.0
-    height = top + row_height * len(rows) + 18
-    out = [svg.patterns(key), svg.title(title)]
-    if ideal:
-        out.append(
-            svg.text(
-                WIDTH, 14, svg.fit(ideal, WIDTH * 0.72, 11.5), size=11.5, anchor="end", faint=True
-            )
-        )
     bottom = top + row_height * len(rows)
+    parts = [svg.patterns(key), svg.title(title), *_aside(ideal, WIDTH * 0.72)]
     for number, row in enumerate(rows):
-        y = top + row_height * number
-        away = row.accuracy.unjudged + row.accuracy.failed
-        tail = f"n = {row.accuracy.n:,}{_repeats_text(row.accuracy)}" + (
-            f" + {away:,} in no rate" if away else ""
-        )
-        out.append(svg.text(0, y + 12, svg.fit(row.label, WIDTH - svg.breadth(tail, 11) - 10)))
-        out.append(svg.text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True))
-        bar_y, bar_h = y + 19, 16.0
-        if row.accuracy.value is None:
-            out.append(svg.text(0, bar_y + 12, "nothing graded", size=11, faint=True))
-            continue
-        x = 0.0
-        measures = (row.accuracy, row.deflection, row.hallucination)
-        whole = whole_shares([m.value or 0.0 for m in measures])
-        for place, (name, measure) in enumerate(zip(OUTCOMES, measures, strict=True)):
-            wide = (measure.value or 0.0) * WIDTH
-            out.append(
-                f'<g class="mark"><title>{escape(_rate_text(OUTCOMES[name][1], measure))}</title>'
-            )
-            shape = f'x="{num(x)}" y="{num(bar_y)}" width="{num(wide)}" height="{num(bar_h)}"'
-            out.append(svg.outcome(name, shape, key))
-            if wide >= 34:
-                # a plate under the number keeps it legible on pattern and colour
-                middle = x + wide / 2
-                out.append(
-                    f'<rect x="{num(middle - 14)}" y="{num(bar_y + 2)}" width="28" height="{num(bar_h - 4)}" rx="3" '
-                    f'class="plate" fill="#ffffff" fill-opacity=".88"/>'
-                )
-                out.append(
-                    f'<text x="{num(middle)}" y="{num(bar_y + 12)}" font-size="11" text-anchor="middle" '
-                    f'class="ink" fill="{INK}">{whole[place]}</text>'
-                )
-            key_x, key_y = place * WIDTH / 3, bar_y + bar_h + 6
-            out.append(
-                svg.outcome(name, f'x="{num(key_x)}" y="{num(key_y)}" width="9" height="9"', key)
-            )
-            moved = "" if measure.corrected is None else f" ({_whole_percent(measure.corrected)})"
-            ends = (
-                f" [{_whole_percent(measure.low)}, {_whole_percent(measure.high)}]"
-                if measure.low is not None
-                else ""
-            )
-            out.append(
-                svg.text(
-                    key_x + 14, key_y + 8.5, f"{whole[place]} %{moved}{ends}", size=10.5, faint=True
-                )
-            )
-            out.append("</g>")
-            x += wide
+        parts += _outcome_bar(row, top + row_height * number, key)
     for tick in (0, 25, 50, 75, 100):
-        x = WIDTH * tick / 100
         anchor = {0: "start", 100: "end"}.get(tick, "middle")
         label = f"{tick} %" if tick in (0, 100) else str(tick)
-        out.append(svg.text(x, bottom + 12, label, size=10.5, anchor=anchor, faint=True))
-    alt = "; ".join(
-        f"{r.label}: "
-        + ", ".join(
-            _rate_text(OUTCOMES[k][1].lower(), m) for k, m in zip(OUTCOMES, r[1:], strict=True)
-        )
-        for r in rows
+        x = WIDTH * tick / 100
+        parts.append(svg.text(x, bottom + 12, label, size=10.5, anchor=anchor, faint=True))
+    alt = "; ".join(f"{row.label}: {_outcomes_text(row)}" for row in rows)
+    return Panel(title, "".join(parts), bottom + 18, alt=f"{title}. {alt}")
+
+
+def _aside(words: str, room: float) -> list[str]:
+    """Words at the right of a panel's title."""
+    if not words:
+        return []
+    fitted = svg.fit(words, room, 11.5)
+    return [svg.text(WIDTH, 14, fitted, size=11.5, anchor="end", faint=True)]
+
+
+def _outcomes_text(row: OutcomeRow) -> str:
+    rates = (row.accuracy, row.deflection, row.hallucination)
+    return ", ".join(
+        rate_text(label, rate) for (_, label), rate in zip(OUTCOMES.values(), rates, strict=True)
     )
-    return Panel(title, "".join(out), height, alt=f"{title}. {alt}")
 
 
-def _whole_percent(value: float | None) -> str:
-    return f"{100 * (value or 0.0):.0f}"
+def _outcome_bar(row: OutcomeRow, y: float, key: str) -> list[str]:
+    """One system: its name and n, its bar, and its rates below."""
+    uncounted = row.accuracy.unjudged + row.accuracy.failed
+    tail = f"n = {row.accuracy.n:,}{_repeats_text(row.accuracy)}"
+    tail += f" + {uncounted:,} in no rate" if uncounted else ""
+    parts = [
+        svg.text(0, y + 12, svg.fit(row.label, WIDTH - svg.breadth(tail, 11) - 10)),
+        svg.text(WIDTH, y + 12, tail, size=11, anchor="end", faint=True),
+    ]
+    if row.accuracy.value is None:
+        return [*parts, svg.text(0, y + 31, "nothing graded", size=11, faint=True)]
+    x = 0.0
+    rates = (row.accuracy, row.deflection, row.hallucination)
+    for place, (name, measure) in enumerate(zip(OUTCOMES, rates, strict=True)):
+        width, key_x = (measure.value or 0.0) * WIDTH, place * WIDTH / 3
+        bar = f'x="{num(x)}" y="{num(y + 19)}" width="{num(width)}" height="16"'
+        sample = f'x="{num(key_x)}" y="{num(y + 41)}" width="9" height="9"'
+        rate = svg.text(key_x + 14, y + 49.5, _whole_rate(measure), size=10.5, faint=True)
+        shapes = svg.outcome(name, bar, key), svg.outcome(name, sample, key)
+        parts.append(svg.mark(rate_text(OUTCOMES[name][1], measure), *shapes, rate))
+        x += width
+    return parts
+
+
+def _whole_rate(measure: Measure) -> str:
+    """A rate in whole per cent, with its correction and interval."""
+    value, _, interval = cell_text(measure, _WHOLE).partition(" ")
+    return f"{value} % {interval}".strip()
+
+
+_WHOLE = Column("", interval=True, decimals=0)
 
 
 def _ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -184,6 +148,43 @@ def _ticks(low: float, high: float, most: int = 6) -> list[float]:
     step = next(s * power for s in (1, 2, 2.5, 5, 10) if s * power >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
     return [round(i * step, 10) for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+class _Axes(NamedTuple):
+    """The box of a plot, in user units, and the ranges of its axes."""
+
+    height: float
+    x_range: tuple[float, float]
+    y_top: float
+    as_share: bool
+    """Whether y is a share, written in per cent."""
+
+    left: float = 38.0
+    top: float = 30.0
+    plot_width: float = WIDTH - 48.0
+    plot_height: float = 180.0
+
+    @property
+    def bottom(self) -> float:
+        """Where the x axis lies."""
+        return self.top + self.plot_height
+
+    def at(self, x: float, y: float | None) -> tuple[float, float]:
+        """Where a point lies."""
+        low, high = self.x_range
+        share = min(max((y or 0.0) / self.y_top, 0.0), 1.0)
+        return (
+            self.left + (x - low) / (high - low) * self.plot_width,
+            self.top + (1 - share) * self.plot_height,
+        )
+
+    def path(self, points: Iterable[tuple[float, float | None]]) -> str:
+        """Points as an attribute of a line."""
+        return " ".join(f"{num(x)},{num(y)}" for x, y in (self.at(*point) for point in points))
+
+    def y_text(self, value: float | None) -> str:
+        """A value of y, for a tooltip."""
+        return percent(value) if self.as_share or value is None else f"{value:,.6g}"
 
 
 def curves(
@@ -207,112 +208,89 @@ def curves(
         y_max: top of the y axis; None fits it to the data and shows y as it is.
         counts: x -> n, shown under its tick where it differs from the tick before.
     """
-    left, right, top, bottom = 38.0, 10.0, 30.0, 54.0 if counts else 40.0
-    height = 210.0 + bottom
-    plot_width, plot_height = WIDTH - left - right, height - top - bottom
-    points = [p for c in series for p in c.points if p.y is not None]
-    parts = [svg.title(title)]
-    if y_label:
-        parts.append(
-            svg.text(
-                WIDTH, 14, svg.fit(y_label, WIDTH / 2, 11.5), size=11.5, anchor="end", faint=True
-            )
-        )
+    points = [p for curve in series for p in curve.points if p.y is not None]
+    height = 264.0 if counts else 250.0
+    parts = [svg.title(title), *_aside(y_label, WIDTH / 2)]
     if not points:
-        parts.append(svg.text(left, top + plot_height / 2, "no data", faint=True))
+        parts.append(svg.text(38, 120, "no data", faint=True))
         return Panel(title, "".join(parts), height, alt=f"{title}: no data")
-    x0, x1 = min(p.x for p in points), max(p.x for p in points)
-    if x1 == x0:
-        x0, x1 = x0 - 0.5, x1 + 0.5
-    share = y_max == 1.0
-    top_y = (
-        y_max
-        if y_max is not None
-        else (max(max(p.high or 0.0, p.y or 0.0) for p in points) * 1.05 or 1.0)
-    )
-
-    def at(p_x: float, p_y: float | None) -> tuple[float, float]:
-        return left + (p_x - x0) / (x1 - x0) * plot_width, top + (
-            1 - min(max((p_y or 0.0) / top_y, 0), 1)
-        ) * plot_height
-
-    for tick in _ticks(0, top_y, 4):
-        y, label = at(x0, tick)[1], f"{tick * 100:.0f}" if share else f"{tick:,.6g}"
-        parts.append(svg.line(left, y, left + plot_width, y))
-        parts.append(svg.text(left - 6, y + 4, label, size=10.5, anchor="end", faint=True))
-    before, free = "", left - 14
-    for tick in _ticks(x0, x1, 10 if whole_x else 5):
-        if whole_x and tick != int(tick):
-            continue
-        x = at(tick, 0)[0]
-        parts.append(svg.line(x, top + plot_height, x, top + plot_height + 4, kind="axis"))
-        parts.append(
-            svg.text(
-                x, top + plot_height + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True
-            )
-        )
-        n, half = counts.get(tick, ""), svg.breadth(counts.get(tick, ""), 9) / 2
-        if n and n != before and x - half > free:
-            parts.append(
-                svg.text(x, top + plot_height + 28, n, size=9, anchor="middle", faint=True)
-            )
-            before, free = n, x + half + 2
-    if counts:
-        parts.append(
-            svg.text(left - 16, top + plot_height + 28, "n", size=9, anchor="end", faint=True)
-        )
-    parts.append(
-        svg.line(left, top + plot_height, left + plot_width, top + plot_height, kind="axis")
-    )
-    parts.append(
-        svg.text(
-            left + plot_width / 2,
-            height - 6,
-            svg.fit(x_label, plot_width, 11.5),
-            size=11.5,
-            anchor="middle",
-            faint=True,
-        )
-    )
+    low, high = min(p.x for p in points), max(p.x for p in points)
+    x_range = (low, high) if high > low else (low - 0.5, high + 0.5)
+    highest = max(max(p.high or 0.0, p.y or 0.0) for p in points)
+    axes = _Axes(height, x_range, y_max or highest * 1.05 or 1.0, y_max == 1.0)
+    parts += [*_y_axis(axes), *_x_axis(axes, x_label, whole_x, counts)]
+    parts += [band for curve in series for band in _bands(curve, axes)]
+    parts += [line for curve in series for line in _lines(curve, axes, x_label)]
+    ends = []
     for curve in series:
-        for run in _unbroken_pieces(curve.points):
-            band = [p for p in run if p.low is not None and p.high is not None]
-            if len(band) > 1:
-                upper = [at(p.x, p.high) for p in band]
-                lower = [at(p.x, p.low) for p in reversed(band)]
-                path = " ".join(f"{num(x)},{num(y)}" for x, y in (*upper, *lower))
-                style = curve.style % len(SERIES)
-                parts.append(
-                    f'<polygon points="{path}" class="f-{style} band" fill="{SERIES[style]}" fill-opacity=".13"/>'
-                )
-    for curve in series:
-        style = curve.style % len(SERIES)
-        colour, dash, marker = look(curve.style)
-        dashed = f' stroke-dasharray="{dash}"' if dash else ""
-        stroke = f'stroke="{colour}" stroke-width="2" fill="none"{dashed}'
-        for faint, part in _strokes(curve.points):
-            path = " ".join(f"{num(x)},{num(y)}" for x, y in (at(p.x, p.y) for p in part))
-            parts.append(
-                f'<polyline points="{path}" class="l-{style} curve"{FADED if faint else ""} {stroke}/>'
-            )
-        if len(curve.points) <= 40:
-            for p in curve.points:
-                if p.y is None:
-                    continue
-                value = _percent(p.y) if share else f"{p.y:,.6g}"
-                note = (
-                    f"{curve.label}, {x_label} {p.x:,.6g}: {value}{' ' + p.note if p.note else ''}"
-                )
-                shape = svg.marker(marker, *at(p.x, p.y), colour, str(style))
-                parts.append(svg.mark(note, f"<g{FADED}>{shape}</g>" if p.faint else shape))
-    alt = []
-    for c in series:
-        values = [p.y for p in c.points if p.y is not None]
-        alt += [f"{c.label} from {_percent(values[0])} to {_percent(values[-1])}"] if values else []
-    described = f"{title} by {x_label}. {'; '.join(alt) if share else ''}".strip()
+        known = [p.y for p in curve.points if p.y is not None]
+        ends += [f"{curve.label} from {percent(known[0])} to {percent(known[-1])}"] if known else []
+    described = f"{title} by {x_label}. {'; '.join(ends) if axes.as_share else ''}".strip()
     return Panel(title, "".join(parts), height, alt=described)
 
 
+def _y_axis(axes: _Axes) -> Iterator[str]:
+    for tick in _ticks(0, axes.y_top, 4):
+        x, y = axes.at(axes.x_range[0], tick)
+        label = f"{tick * 100:.0f}" if axes.as_share else f"{tick:,.6g}"
+        yield svg.line(x, y, x + axes.plot_width, y)
+        yield svg.text(x - 6, y + 4, label, size=10.5, anchor="end", faint=True)
+
+
+def _x_axis(axes: _Axes, label: str, whole: bool, counts: Mapping[float, str]) -> Iterator[str]:
+    bottom, right = axes.bottom, axes.left + axes.plot_width
+    before, free = "", axes.left - 14
+    for tick in _ticks(*axes.x_range, 10 if whole else 5):
+        if whole and tick != int(tick):
+            continue
+        x, _ = axes.at(tick, 0)
+        yield svg.line(x, bottom, x, bottom + 4, kind="axis")
+        yield svg.text(x, bottom + 16, f"{tick:,.6g}", size=10.5, anchor="middle", faint=True)
+        n = counts.get(tick, "")
+        half = svg.breadth(n, 9) / 2
+        if n and n != before and x - half > free:
+            yield svg.text(x, bottom + 28, n, size=9, anchor="middle", faint=True)
+            before, free = n, x + half + 2
+    if counts:
+        yield svg.text(axes.left - 16, bottom + 28, "n", size=9, anchor="end", faint=True)
+    yield svg.line(axes.left, bottom, right, bottom, kind="axis")
+    fitted = svg.fit(label, axes.plot_width, 11.5)
+    middle = (axes.left + right) / 2
+    yield svg.text(middle, axes.height - 6, fitted, size=11.5, anchor="middle", faint=True)
+
+
+def _bands(curve: Curve, axes: _Axes) -> Iterator[str]:
+    style = curve.style % len(SERIES)
+    for piece in _unbroken_pieces(curve.points):
+        band = [p for p in piece if p.low is not None and p.high is not None]
+        if len(band) > 1:
+            edge = [(p.x, p.high) for p in band] + [(p.x, p.low) for p in reversed(band)]
+            yield (
+                f'<polygon points="{axes.path(edge)}" class="f-{style} band" fill="{SERIES[style]}" '
+                'fill-opacity=".13"/>'
+            )
+
+
+def _lines(curve: Curve, axes: _Axes, x_label: str) -> Iterator[str]:
+    style = curve.style % len(SERIES)
+    colour, dash, marker = look(curve.style)
+    dashed = f' stroke-dasharray="{dash}"' if dash else ""
+    for faint, piece in _strokes(curve.points):
+        path = axes.path((p.x, p.y) for p in piece)
+        yield (
+            f'<polyline points="{path}" class="l-{style} curve"{FADED if faint else ""} '
+            f'stroke="{colour}" stroke-width="2" fill="none"{dashed}/>'
+        )
+    for p in curve.points if len(curve.points) <= MOST_MARKERS else ():
+        if p.y is None:
+            continue
+        tooltip = f"{curve.label}, {x_label} {p.x:,.6g}: {axes.y_text(p.y)} {p.note}".strip()
+        shape = svg.marker(marker, *axes.at(p.x, p.y), colour, str(style))
+        yield svg.mark(tooltip, f"<g{FADED}>{shape}</g>" if p.faint else shape)
+
+
+MOST_MARKERS = 40
+"""Points of a curve that has markers; a denser one is a line alone."""
 FADED = ' opacity=".38"'
 """Opacity of grey marks: light enough to recede, dark enough to read in print."""
 
@@ -381,90 +359,6 @@ def outcome_legend(key: str) -> Panel:
     )
 
 
-def heat(
-    title: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    values: Sequence[Sequence[Measure | None]],
-) -> Panel:
-    """A heat map of rates; every cell shows its number and n, its tooltip the interval. Labels wrap on two lines.
-
-    Args:
-        title: the measure.
-        rows: R labels.
-        columns: C labels.
-        values: R x C rates in [0, 1]; None where there is no such cell.
-    """
-    label_w, top, cell_h = 122.0, 50.0, 38.0
-    cell_w = (WIDTH - label_w) / max(len(columns), 1)
-    out = [svg.title(title)]
-    for place, label in enumerate(columns):
-        lines = svg.wrapped(label, cell_w - 4, 11)
-        for line, words in enumerate(lines):
-            y = top - 7 - 12 * (len(lines) - 1 - line)
-            out.append(
-                svg.text(
-                    label_w + cell_w * (place + 0.5), y, words, size=11, anchor="middle", faint=True
-                )
-            )
-    for number, (label, cells) in enumerate(zip(rows, values, strict=True)):
-        y = top + cell_h * number
-        lines = svg.wrapped(label, label_w - 8, 11.5)
-        for line, words in enumerate(lines):
-            out.append(
-                svg.text(
-                    0, y + cell_h / 2 + 4 + 13 * (line - (len(lines) - 1) / 2), words, size=11.5
-                )
-            )
-        for place, measure in enumerate(cells):
-            x = label_w + cell_w * place
-            middle = num(x + cell_w / 2)
-            if measure is None or measure.value is None:
-                out.append(
-                    svg.text(x + cell_w / 2, y + cell_h / 2 + 4, "–", anchor="middle", faint=True)
-                )
-                continue
-            ground, ink = svg.ramp(measure.value)
-            inside = (
-                f'<text x="{middle}" y="{num(y + 17)}" font-size="12" text-anchor="middle" fill="{ink}">'
-                f'{measure.value * 100:.1f}</text><text x="{middle}" y="{num(y + 30)}" font-size="9.5" '
-                f'text-anchor="middle" fill="{ink}">n {measure.n:,}</text>'
-            )
-            told_cell = f"{label}, {columns[place]}: {_rate_text(title, measure)}"
-            square = svg.rect(x + 1, y + 1, cell_w - 2, cell_h - 2, "cell", ground, 'rx="3"')
-            out.append(svg.mark(told_cell, square, inside))
-    alt = "; ".join(
-        f"{r}: "
-        + ", ".join(
-            f"{c} {_percent(m.value)}" for c, m in zip(columns, cells, strict=True) if m is not None
-        )
-        for r, cells in zip(rows, values, strict=True)
-    )
-    return Panel(title, "".join(out), top + cell_h * len(rows) + 4, alt=f"{title}. {alt}")
-
-
-def funnel(title: str, stages: Sequence[tuple[str, int, int]]) -> Panel:
-    """Samples kept by each curation stage: (stage, entered, kept), all bars on the scale of the first."""
-    row_height, top = 38.0, 26.0
-    full = max((entered for _, entered, _ in stages), default=0) or 1
-    parts = [svg.title(title)]
-    for number, (stage, entered, remaining) in enumerate(stages):
-        y = top + row_height * number
-        share = f" ({100 * remaining / entered:.0f} %)" if entered else ""
-        tail = f"{remaining:,} of {entered:,}{share}"
-        parts.append(svg.text(0, y + 12, svg.fit(stage, WIDTH - svg.breadth(tail, 11.5) - 10)))
-        parts.append(svg.text(WIDTH, y + 12, tail, size=11.5, anchor="end", faint=True))
-        parts.append(
-            svg.mark(
-                f"{stage}: {entered} entered, {remaining} kept, {entered - remaining} dropped",
-                svg.rect(0, y + 17, entered / full * WIDTH, 12, "lost", "#c9ced8"),
-                svg.rect(0, y + 17, remaining / full * WIDTH, 12, "f-0", SERIES[0]),
-            )
-        )
-    alt = "; ".join(f"{s}: {k} of {e} kept" for s, e, k in stages)
-    return Panel(title, "".join(parts), top + row_height * len(stages) + 2, alt=f"{title}. {alt}")
-
-
 def paired_bars(
     title: str, rows: Sequence[tuple[str, float, float]], *, first: str, second: str
 ) -> Panel:
@@ -491,14 +385,14 @@ def paired_bars(
         out.append(svg.text(0, y + 14, svg.fit(label, label_w - 8, 11.5), size=11.5))
         out.append(
             svg.mark(
-                f"{label}: {first} {_percent(before)}, {second} {_percent(after)}",
+                f"{label}: {first} {percent(before)}, {second} {percent(after)}",
                 svg.rect(label_w, y + 2, before / full * room, 8, "l-0 hollow", "none", hollow),
                 svg.rect(label_w, y + 12, after / full * room, 8, "f-0", SERIES[0]),
             )
         )
         change = signed(100 * (after - before))
         out.append(svg.text(WIDTH, y + 14, change, size=10.5, anchor="end", faint=True))
-    alt = "; ".join(f"{t} {_percent(a)} to {_percent(b)}" for t, a, b in rows)
+    alt = "; ".join(f"{t} {percent(a)} to {percent(b)}" for t, a, b in rows)
     return Panel(
         title,
         "".join(out),

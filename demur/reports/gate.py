@@ -38,7 +38,7 @@ from demur.judge.measures.rates import rates_where, with_judge_error
 from demur.judge.measures.repeats import gather
 from demur.judge.measures.table import CORRECT, DEFLECTED, FAILED, INCORRECT, UNJUDGED
 from demur.judge.measures.table import Table as Rows
-from demur.reports.cells import headline, labelled_rates
+from demur.reports.cells import Should, headline, labelled_rates
 from demur.reports.compare import compare
 from demur.reports.data import Run, load, one_run
 from demur.reports.tables import Table, texts, to_markdown
@@ -65,8 +65,14 @@ LIMITS: tuple[tuple[Literal["max", "min"], str], ...] = (
     ("min", "accuracy"),
     ("max", "deflection"),
 )
-"""What can be limited in a scenario. ``declined`` concerns the questions of a scenario that it is right to decline, and
-needs no right answer to be known: it is the first to use where a system should not know."""
+"""What can be limited in a scenario. ``declined`` needs no right answer to be known: it is the first to use where a
+system should not know."""
+LIMITED_TO: dict[str, Should] = {
+    "declined": "deflect",
+    "accuracy": "answer",
+    "deflection": "answer",
+}
+"""Rate -> the questions of a scenario that it is taken over, by what is right; all questions where it is not here."""
 
 
 class Limit(NamedTuple):
@@ -229,11 +235,11 @@ class Demands(TypedDict, total=False):
     min_declined: Shares
     """Lowest share declined of the questions that it is right to decline."""
     min_accuracy: Shares
-    """Lowest share of right answers."""
+    """Lowest share of right answers among the questions to answer."""
     max_hallucination: Shares
     """Highest share of wrong answers."""
     max_deflection: Shares
-    """Highest share of deflections."""
+    """Highest share of deflections among the questions to answer."""
     min_joint: float | str | None
     """Lowest share of questions that are right in all scenarios of the run."""
 
@@ -371,7 +377,7 @@ def plan(
     Args:
         limits: to decide on.
         n: scenario -> questions that will be asked.
-        unanswerable: of these, at most so many are right to decline where the evidence is there.
+        unanswerable: of these, so many are right to decline where the evidence is there, and not right to answer.
         judge: who will grade; the errors of the local one are measured.
 
     Returns:
@@ -390,10 +396,13 @@ def plan(
         most_questions = (
             n[limit.scenario] if limit.scenario is not None else min(n.values(), default=0)
         )
-        if limit.rate == "declined" and limit.scenario and limit.scenario.should == "answer":
-            most_questions = min(most_questions, unanswerable)
-            if not unanswerable:
-                raise _nothing_to_decline_error(limit)
+        if limit.scenario is not None and limit.rate in LIMITED_TO:
+            to_decline = unanswerable if limit.scenario.should == "answer" else most_questions
+            to_answer = most_questions - min(most_questions, to_decline)
+            should = LIMITED_TO[limit.rate]
+            most_questions = to_answer if should == "answer" else min(most_questions, to_decline)
+            if not most_questions:
+                raise _no_such_questions_error(limit)
         if _can_be_met(limit, most_questions, level, judge):
             continue
         numbers_of_questions = range(most_questions, MOST_NEEDED)
@@ -494,11 +503,11 @@ def _not_asked_error(limit: Limit, scenarios: Iterable[Scenario]) -> UsageError:
     )
 
 
-def _nothing_to_decline_error(limit: Limit) -> UsageError:
+def _no_such_questions_error(limit: Limit) -> UsageError:
+    should = LIMITED_TO[limit.rate]
+    other = "declined" if should == "answer" else "accuracy"
     return UsageError(
-        "a limit on declining where every question has its answer at hand",
-        item=str(limit),
-        cure="limit the accuracy there, and declining where the evidence is missing",
+        f"no question of this scenario is right to {should}", item=str(limit), cure=f"limit {other}"
     )
 
 
@@ -599,11 +608,11 @@ def _check(limit: Limit, run: Run, rows: Rows, level: float) -> Check:
     if limit.scenario not in scenarios:
         raise _not_asked_error(limit, scenarios)
     in_scenario = rows.is_in("scenario", [limit.scenario.value])
-    rate = limit.rate
-    if rate == "declined":
-        in_scenario, rate = in_scenario & rows.should_deflect, "deflection"
+    if should := LIMITED_TO.get(limit.rate):
+        in_scenario = in_scenario & (rows.should_deflect == (should == "deflect"))
         if not in_scenario.any():
-            raise _nothing_to_decline_error(limit)
+            raise _no_such_questions_error(limit)
+    rate = "deflection" if limit.rate == "declined" else limit.rate
     rates, labels = labelled_rates(run, rows, in_scenario, level)
     measure: Measure = getattr(rates, rate)
     if measure.labels:

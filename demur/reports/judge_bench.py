@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from demur.core.records import Verdict
+from demur.core.records import Measure, Verdict
 from demur.core.text import brief
 from demur.evaluation.rejudge import grade_items
 from demur.judge.base import Judge
 from demur.judge.bench import BenchRow, Labelled, Share, agrees, as_dict, asks, bench, load, shipped
 from demur.judge.model import PARTIAL
-from demur.reports.tables import Table, numbers, texts
+from demur.reports.tables import Cell, Table, numbers, texts
 
 
 class JudgeBench(NamedTuple):
@@ -39,36 +39,42 @@ class JudgeBench(NamedTuple):
                 "Labels are by model-assisted readers, not by people: demur/judge/data/README.md"
             )
             notes.append(source_note)
-        parts = tuple(
-            (
-                row.part,
-                _share_text(row.agreement),
-                _share_text(row.accuracy),
-                _share_text(row.accuracy_of_people),
-                "-" if row.calibration_error is None else f"{row.calibration_error:.3f}",
-                row.without,
-            )
-            for row in self.rows
-        )
-        outcomes = tuple(
-            (
-                row.part,
-                label,
-                _share_text(row.precision.get(label)),
-                _share_text(row.recall.get(label)),
-            )
-            for row in self.rows
-            for label in {**row.precision, **row.recall}
-        )
+        parts: list[tuple[Cell, ...]] = []
+        outcomes: list[tuple[Cell, ...]] = []
+        for row in self.rows:
+            shares = (row.agreement, row.accuracy, row.accuracy_of_people)
+            rates = (_rate(share) for share in shares)
+            parts.append((row.part, row.agreement.n, *rates, row.calibration_error, row.without))
+            for label in {**row.precision, **row.recall}:
+                precision, recall = (_rate(s.get(label)) for s in (row.precision, row.recall))
+                ns = [0 if rate is None else rate.n for rate in (precision, recall)]
+                outcomes.append((row.part, label, precision, ns[0], recall, ns[1]))
         columns = (
-            *texts("Part", "Agreement", "Accuracy", "Accuracy by people"),
-            *numbers("Calibration error", "No outcome"),
+            *texts("Part"),
+            *numbers("n"),
+            *numbers(
+                "Agreement",
+                "Accuracy",
+                "Accuracy by people",
+                interval=True,
+                decimals=3,
+                percent=False,
+            ),
+            *numbers("Calibration error", decimals=3),
+            *numbers("No outcome"),
+        )
+        by_outcome = (
+            *texts("Part", "Outcome"),
+            *numbers("Precision", interval=True, decimals=3, percent=False),
+            *numbers("n"),
+            *numbers("Recall", interval=True, decimals=3, percent=False),
+            *numbers("n of people"),
         )
         caption = f"{self.judge} against the labels."
-        by_outcome = texts("Part", "Outcome", "Precision", "Recall")
+        of_outcomes = "Precision and recall of each outcome."
         return [
-            Table("bench", caption, columns, parts, notes=tuple(notes)),
-            Table("bench_outcomes", "Precision and recall of each outcome.", by_outcome, outcomes),
+            Table("bench", caption, columns, tuple(parts), notes=tuple(notes)),
+            Table("bench_outcomes", of_outcomes, by_outcome, tuple(outcomes)),
         ]
 
     def wrong(self) -> Iterator[str]:
@@ -94,7 +100,9 @@ def measure_judge(
     return JudgeBench(judge.id, items, verdicts, bench(items, verdicts), path is None)
 
 
-def _share_text(share: Share | None) -> str:
-    if share is None or share.value is None or share.ends is None:
-        return "-"
-    return f"{share.value:.3f} [{share.ends[0]:.3f}, {share.ends[1]:.3f}] of {share.n:,}"
+def _rate(share: Share | None) -> Measure | None:
+    """A share as a cell; None of nothing."""
+    if share is None or share.ends is None:
+        return None
+    low, high = share.ends
+    return Measure(name="share", value=share.value, n=share.n, low=low, high=high)

@@ -5,7 +5,6 @@ The reference for every verdict is people's labels where the runs hold at least 
 reference it calls answers correct, in points. Biases are differences of leniency:
 
 length           answers above the median length minus those below
-position         answers with the accepted form in the first half minus those with it in the second
 self-preference  answers of the judge's own model minus those of other systems
 
 Repeat variance is the share of answers with another verdict when the same judge grades again (``--repeat``).
@@ -14,20 +13,20 @@ Repeat variance is the share of answers with another verdict when the same judge
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from math import hypot, sqrt
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from demur.answers import normalise
 from demur.core.errors import UsageError
-from demur.core.records import Measure, Outcome
+from demur.core.records import Measure, Outcome, Status
 from demur.core.store import Problems, read_jsonl
 from demur.judge.measures.agreement import Rating, agreed
 from demur.judge.measures.paired import tango
 from demur.judge.measures.rates import share_of
-from demur.reports.data import ReportData, Run, judged_rows, load, verdict_names, verdicts_file
-from demur.reports.tables import Table, Tabulated, numbers, texts, to_records
+from demur.reports.data import Run, judged_rows, load, verdict_names, verdicts_file
+from demur.reports.tables import Cell, Table, numbers, texts
 
 PEOPLE = "people"
 LEAST_LABELS = 20
@@ -41,14 +40,12 @@ class JudgedAnswer(NamedTuple):
         system: name of its run.
         model: model of the system; "" where it is no model.
         length: characters.
-        place: 0 to 1, where the accepted form begins; None where the answer does not hold it word by word.
         outcomes: judge -> outcome, without judges that gave no grade.
     """
 
     system: str
     model: str
     length: int
-    place: float | None
     outcomes: dict[str, str]
 
 
@@ -63,12 +60,11 @@ class Bias(NamedTuple):
 
 
 class JudgeComparison(NamedTuple):
-    """Every judge's verdicts of the same answers.
+    """What `compare_judges` found.
 
     Attributes:
         judges: names of the verdicts; the run's own bear its judge's.
         answers: everything that was judged.
-        unjudged: judge -> answers without a grade from it (those that failed are nobody's).
         repeats: judge -> share of repeats with another verdict, the mean over answers (n) of which both have a grade.
         models: judge -> model that it asks.
         reference: ``people`` or ``other judges``.
@@ -76,133 +72,91 @@ class JudgeComparison(NamedTuple):
 
     judges: tuple[str, ...]
     answers: list[JudgedAnswer]
-    unjudged: dict[str, int]
     repeats: dict[str, Measure]
     models: dict[str, str]
     reference: str
-
-
-def compare_judges(paths: Sequence[Path], release: Path | None = None) -> Tabulated:
-    """Agreement and biases of the judges of some runs; arguments and errors as of `read_verdicts`."""
-    comparison = read_verdicts(paths, release)
-    agreement, *others = tables(comparison)
-    record = {
-        "agreement": to_records(agreement),
-        "answers": len(comparison.answers),
-        "unjudged": comparison.unjudged,
-        "reference": comparison.reference,
-        "biases": {
-            j: {k: b._asdict() for k, b in biases(comparison, j).items()} for j in comparison.judges
-        },
-        "repeat_variance": {j: m.model_dump(mode="json") for j, m in comparison.repeats.items()},
-    }
-    return Tabulated([agreement, *others], record)
-
-
-def read_verdicts(paths: Sequence[Path], release: Path | None = None) -> JudgeComparison:
-    """Read every judge's verdicts of some runs.
-
-    Args:
-        release: for the accepted answers; the one beside the first run when None.
-
-    Raises:
-        UsageError: fewer than two judges graded them.
-    """
-    data = load(paths, release)
-    answers: list[JudgedAnswer] = []
-    unjudged: Counter[str] = Counter()
-    repeat_variances: defaultdict[str, list[float]] = defaultdict(list)
-    models: dict[str, str] = {}
-    names: dict[str, None] = {}
-    for run in data.runs:
-        columns, repeats = _outcomes_by_judge(run, models, names)
-        for row in run.rows:
-            if row.status.value == "failed":
-                continue
-            outcomes = {}
-            for name, by_ask in columns.items():
-                outcome = by_ask.get(row.ask)
-                if outcome is None:
-                    unjudged[name] += 1
-                else:
-                    outcomes[name] = outcome
-            differs: defaultdict[str, list[bool]] = defaultdict(list)
-            for name, by_ask in repeats:
-                first, second = columns[name].get(row.ask), by_ask.get(row.ask)
-                if (
-                    first is not None and second is not None
-                ):  # a repeat without a grade is no other verdict
-                    differs[name].append(first != second)
-            for name, variances in differs.items():
-                repeat_variances[name].append(sum(variances) / len(variances))
-            if row.ask in run.labels:
-                outcomes[PEOPLE] = run.labels[row.ask].label.value
-            place = _start_of_accepted_form(data, row.sample, row.answer)
-            model = (
-                run.system.partition(":")[2].rpartition("#")[2]
-                if run.system.startswith("model:")
-                else ""
-            )
-            answers.append(JudgedAnswer(run.name, model, len(row.answer), place, outcomes))
-    if len(names) < 2 and not any(PEOPLE in a.outcomes for a in answers) and not repeat_variances:
-        cure = "grade them with another judge: demur judge run RUN --judge J"
-        raise UsageError("only one judge graded these answers", item=paths[0], cure=cure)
-    people = sum(PEOPLE in a.outcomes for a in answers)
-    return JudgeComparison(
-        tuple(names),
-        answers,
-        {name: unjudged[name] for name in names},
-        {
-            name: share_of("repeat variance", sum(variances), len(variances))
-            for name, variances in repeat_variances.items()
-        },
-        models,
-        PEOPLE if people >= LEAST_LABELS else "other judges",
-    )
 
 
 _Column = dict[str, str]
 """Ask -> outcome."""
 
 
+def compare_judges(paths: Sequence[Path]) -> list[Table]:
+    """Agreement and biases of the judges of some runs; arguments and errors as of `read_verdicts`."""
+    return tables(read_verdicts(paths))
+
+
+def read_verdicts(paths: Sequence[Path]) -> JudgeComparison:
+    """Read every judge's verdicts of some runs.
+
+    Raises:
+        UsageError: fewer than two judges graded them.
+    """
+    answers: list[JudgedAnswer] = []
+    variances: defaultdict[str, list[float]] = defaultdict(list)
+    models: dict[str, str] = {}
+    for run in load(paths).runs:
+        columns, repeats = _outcomes_by_judge(run, models)
+        kind, _, name = run.system.partition(":")
+        model = name.rpartition("#")[2] if kind == "model" else ""
+        for row in run.rows:
+            if row.status is Status.FAILED:
+                continue
+            outcomes = {
+                judge: column[row.ask] for judge, column in columns.items() if row.ask in column
+            }
+            for judge, share in _shares_of_other_verdicts(row.ask, columns, repeats).items():
+                variances[judge].append(share)
+            if row.ask in run.labels:
+                outcomes[PEOPLE] = run.labels[row.ask].label.value
+            answers.append(JudgedAnswer(run.name, model, len(row.answer), outcomes))
+    people = sum(PEOPLE in a.outcomes for a in answers)
+    if len(models) < 2 and not people and not variances:
+        cure = "grade them with another judge: demur judge run RUN --judge J"
+        raise UsageError("only one judge graded these answers", item=paths[0], cure=cure)
+    return JudgeComparison(
+        tuple(models),
+        answers,
+        {
+            judge: share_of("repeat variance", sum(shares), len(shares))
+            for judge, shares in variances.items()
+        },
+        models,
+        PEOPLE if people >= LEAST_LABELS else "other judges",
+    )
+
+
+def _shares_of_other_verdicts(
+    ask: str, columns: Mapping[str, _Column], repeats: Sequence[tuple[str, _Column]]
+) -> dict[str, float]:
+    """Judge -> share of its repeats with another verdict on an answer; a repeat without a grade is none."""
+    differs: defaultdict[str, list[bool]] = defaultdict(list)
+    for judge, column in repeats:
+        if ask in column and ask in columns[judge]:
+            differs[judge].append(column[ask] != columns[judge][ask])
+    return {judge: sum(flags) / len(flags) for judge, flags in differs.items()}
+
+
 def _outcomes_by_judge(
-    run: Run, models: dict[str, str], names: dict[str, None]
+    run: Run, models: dict[str, str]
 ) -> tuple[dict[str, _Column], list[tuple[str, _Column]]]:
-    """The columns of a run's judges, and those of their repeats (``NAME@2``)."""
-    own_judge = ", ".join(run.judges) or "the run's judge"
+    """The columns of a run's judges, and those of their repeats (``NAME@2``); adds the models that the judges ask."""
     columns: dict[str, _Column] = {}
     repeats: list[tuple[str, _Column]] = []
     for name in ["", *verdict_names(run.path)]:
-        rows = run.rows if not name else judged_rows(run.path, name)
+        rows = judged_rows(run.path, name) if name else run.rows
         column = {row.ask: row.outcome.value for row in rows if row.outcome is not None}
         judge, is_repeat, _ = name.partition("@")
         if is_repeat:
             repeats.append((judge, column))
             continue
-        columns[name or own_judge] = column
-        names[name or own_judge] = None
+        judge = name or ", ".join(run.judges) or "the run's judge"
+        columns[judge] = column
         file = verdicts_file(run.path, name)
-        if file.is_file():
-            models_asked = {
-                str(line.get("model") or "") for _, line in read_jsonl(file, Problems())
-            } - {""}
-            models[name or own_judge] = ", ".join(sorted(models_asked))
-    return columns, [(name, column) for name, column in repeats if name in columns]
-
-
-def _start_of_accepted_form(data: ReportData, sample: str, answer: str) -> float | None:
-    sample_read = data.samples.get(sample)
-    text = normalise(answer)
-    if sample_read is None or not text:
-        return None
-    places = [
-        start / len(text)
-        for form in sample_read.answers.accepted
-        for piece in form
-        if (normalised_piece := normalise(piece))
-        and (start := f" {text} ".find(f" {normalised_piece} ")) >= 0
-    ]
-    return min(places, default=None)
+        lines = read_jsonl(file, Problems()) if file.is_file() else ()
+        models_asked = {str(line.get("model") or "") for _, line in lines} - {""}
+        models[judge] = ", ".join(sorted(models_asked)) or models.get(judge, "")
+    return columns, [(judge, column) for judge, column in repeats if judge in columns]
 
 
 def _leniency(comparison: JudgeComparison, judge: str) -> list[tuple[JudgedAnswer, int]]:
@@ -259,90 +213,80 @@ def _mean_and_reaches(side: Sequence[int]) -> tuple[float, float, float]:
 
 
 def biases(comparison: JudgeComparison, judge: str) -> dict[str, Bias]:
-    """Length, position and self-preference of one judge."""
+    """Preference for length, and for the judge's own model."""
     scored = _leniency(comparison, judge)
     lengths = sorted(answer.length for answer, _ in scored)
     middle = lengths[len(lengths) // 2] if lengths else 0
     own_models = {name.strip() for name in comparison.models.get(judge, "").split(",")} - {""}
-    placed = [(answer.place, value) for answer, value in scored if answer.place is not None]
     return {
-        "length": _bias(
-            [v for a, v in scored if a.length > middle],
-            [v for a, v in scored if a.length <= middle],
-        ),
-        "position": _bias([v for p, v in placed if p < 0.5], [v for p, v in placed if p >= 0.5]),
-        "self-preference": _bias(
-            [v for a, v in scored if own_models and a.model in own_models],
-            [v for a, v in scored if own_models and a.model not in own_models],
-        ),
+        "length": _bias_by(scored, lambda answer: answer.length > middle),
+        "self-preference": _bias_by(scored if own_models else [], lambda a: a.model in own_models),
     }
 
 
+def _bias_by(
+    scored: Sequence[tuple[JudgedAnswer, int]], is_favoured: Callable[[JudgedAnswer], bool]
+) -> Bias:
+    some = [value for answer, value in scored if is_favoured(answer)]
+    others = [value for answer, value in scored if not is_favoured(answer)]
+    return _bias(some, others)
+
+
 def tables(comparison: JudgeComparison) -> list[Table]:
-    """Agreement of every pair and of all, and the biases of each judge."""
-    everybody = [
-        *comparison.judges,
-        *([PEOPLE] if any(PEOPLE in a.outcomes for a in comparison.answers) else []),
-    ]
+    """Agreement of every pair and of all; the biases of each judge, and how often it changes its mind."""
+    return [_agreement(comparison), _biases(comparison)]
+
+
+def _agreement(comparison: JudgeComparison) -> Table:
     ratings = [
         Rating(str(n), name, outcome)
         for n, answer in enumerate(comparison.answers)
         for name, outcome in answer.outcomes.items()
     ]
-    rows: list[tuple[Any, ...]] = []
-    for i, first_judge in enumerate(everybody):
-        for second_judge in everybody[i + 1 :]:
-            pair = agreed(r for r in ratings if r.rater in (first_judge, second_judge)).figures
-            rows.append(
-                (first_judge, second_judge, pair["raw"], pair["cohen"].value, pair["raw"].n)
-            )
+    names = {rating.rater for rating in ratings}
+    raters = [name for name in (*comparison.judges, PEOPLE) if name in names]
+    rows: list[tuple[Cell, ...]] = []
+    for first, second in combinations(raters, 2):
+        pair = agreed(r for r in ratings if r.rater in (first, second)).figures
+        rows.append((first, second, pair["raw"], pair["cohen"].value, pair["raw"].n))
     columns = (
         *texts("Judge", "and"),
         *numbers("Agreement", interval=True),
         *numbers("Cohen kappa", decimals=2),
         *numbers("n"),
     )
-    notes = []
-    if len(everybody) > 2:
-        agreement = agreed(ratings).figures
-        measures = [
+    notes: tuple[str, ...] = ()
+    if len(raters) > 2:
+        figures = agreed(ratings).figures
+        measures = ", ".join(
             f"{name}: {m.value:.2f}"
-            for name, m in agreement.items()
+            for name, m in figures.items()
             if m.value is not None and name != "cohen"
-        ]
-        notes = [f"All judges ({', '.join(measures)}); n = {agreement['raw'].n:,}."]
-    agreement_tables = [
-        Table(
-            "judges",
-            "Agreement of judges on the same answers",
-            columns,
-            tuple(rows),
-            notes=tuple(notes),
         )
-    ]
-    lines: list[tuple[Any, ...]] = []
+        notes = (f"All judges ({measures}); n = {figures['raw'].n:,}.",)
+    caption = "Agreement of judges on the same answers"
+    return Table("judges", caption, columns, tuple(rows), notes=notes)
+
+
+def _biases(comparison: JudgeComparison) -> Table:
+    rows: list[tuple[Cell, ...]] = []
     for judge in comparison.judges:
+        graded = sum(judge in answer.outcomes for answer in comparison.answers)
+        unjudged = len(comparison.answers) - graded
         for name, bias in biases(comparison, judge).items():
-            lines.append((judge, name, bias.value, bias.low, bias.high, bias.n, bias.others))
-        repeated = comparison.repeats.get(judge)
-        if repeated is not None:
-            ends = [
-                None if v is None else 100 * v
-                for v in (repeated.value, repeated.low, repeated.high)
-            ]
-            lines.append((judge, "repeat variance", *ends, repeated.n, None))
+            rows.append((judge, name, *bias, unjudged))
+        if repeated := comparison.repeats.get(judge):
+            ends = (repeated.value, repeated.low, repeated.high)
+            points = (None if end is None else 100 * end for end in ends)
+            rows.append((judge, "repeat variance", *points, repeated.n, None, unjudged))
     columns = (
         *texts("Judge", "Bias"),
         *numbers("Points", "From", "To", signed=True),
-        *numbers("n", "against n"),
+        *numbers("n", "against n", "Unjudged"),
     )
-    unjudged = ", ".join(f"{name} {n:,}" for name, n in comparison.unjudged.items())
-    notes = [
-        f"Leniency against {comparison.reference}. Positive: the judge too often calls correct the longer answers, those "
-        "that state the answer early, or those of its own model.",
-        f"Unjudged: {unjudged or 'none'}, of {len(comparison.answers):,} answers.",
-    ]
-    return [
-        *agreement_tables,
-        Table("judge_biases", "Biases of the judges", columns, tuple(lines), notes=tuple(notes)),
-    ]
+    notes = (
+        f"Leniency against {comparison.reference}. Positive: the judge too often calls correct the longer answers, or "
+        "those of its own model.",
+        f"Unjudged: of {len(comparison.answers):,} answers.",
+    )
+    return Table("judge_biases", "Biases of the judges", columns, tuple(rows), notes=notes)

@@ -104,39 +104,19 @@ def check_bound(run: Run, labels: Mapping[str, HumanLabel]) -> None:
     asks_of_run = labels.keys() & set(run.rows.coded("ask").labels)
     labels_of_run = [labels[ask] for ask in sorted(asks_of_run)]
     cure = "label a new draw (demur annotate RUN), name it with --labels; or name the labelled verdicts with --verdicts"
-    for aspect, current, labelled_under in (
-        (
-            "judge",
-            ", ".join(run.judges),
-            {human_label.judge for human_label in labels_of_run} - {""},
-        ),
-        # verdicts that state no code are of an earlier demur, or of a judge that has none
-        (
-            "judge's code",
-            run.judge_code,
-            {human_label.judge_code for human_label in labels_of_run if run.judge_code} - {""},
-        ),
-        (
-            "judge's prompt",
-            ", ".join(run.prompts),
-            {human_label.prompt for human_label in labels_of_run} - {""},
-        ),
-        (
-            "rubric",
-            shipped_version(),
-            {human_label.shipped for human_label in labels_of_run} - {""},
-        ),
+    for aspect, field, current in (
+        ("judge", "judge", ", ".join(run.judges)),
+        ("judge's code", "judge_code", run.judge_code),
+        ("judge's prompt", "prompt", ", ".join(run.prompts)),
+        ("rubric", "shipped", shipped_version()),
     ):
-        if older := sorted(
-            human_label
-            for human_label in labelled_under
-            if human_label != current and current not in human_label.split(", ")
-        ):
-            raise Stale(
-                f"stale labels: the {aspect} was {older[0]!r}, now {current!r}",
-                item=run.name,
-                cure=cure,
-            )
+        if field == "judge_code" and not current:
+            continue  # verdicts that state no code are of a judge that has none
+        stated = {str(getattr(label, field)) for label in labels_of_run} - {""}
+        older = [value for value in sorted(stated) if current not in (value, *value.split(", "))]
+        if older:
+            message = f"stale labels: the {aspect} was {older[0]!r}, now {current!r}"
+            raise Stale(message, item=run.name, cure=cure)
     rubrics = {human_label.rubric for human_label in labels_of_run} - {""}
     if len(rubrics) > 1:
         message = f"stale labels: given under {len(rubrics)} rubrics ({', '.join(sorted(rubrics))})"

@@ -1,4 +1,9 @@
-"""Elements of a page: escaped text, tables, rows of panels, sections, and data blocks."""
+"""Parts of the page, from its templates in ``page/`` (Jinja2).
+
+The templates escape by themselves, so that no value of a run or a release can become markup; all of it is shown as
+text on one line, without control characters. Only what is `Markup` already, and the hashed style sheet and script, is
+taken as it is.
+"""
 
 from __future__ import annotations
 
@@ -6,114 +11,122 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
-from html import escape
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from demur.core.records import Measure
 from demur.core.store import canonical
 from demur.reports.svg import Panel
-from demur.reports.tables import Column, Table, cell_text, plain, spans
+from demur.reports.tables import Cell, Column, Link, Table, cell_text, plain, spans
 
 
-def text(value: object) -> str:
-    """Untrusted text, escaped for markup."""
-    return escape(plain(str(value)))
+def text(value: object) -> Markup:
+    """Untrusted text, escaped for markup; `Markup` as it is."""
+    return value if isinstance(value, Markup) else escape(plain(str(value)))
 
 
-def table_html(table: Table) -> str:
+@cache
+def templates() -> Environment:
+    """The templates of the page."""
+    return Environment(
+        loader=PackageLoader("demur.reports", "page"),
+        autoescape=True,
+        finalize=text,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _part(name: str, *values: Any) -> Markup:
+    """A part of ``parts.html`` by its name there."""
+    return Markup(getattr(templates().get_template("parts.html").module, name)(*values))
+
+
+class _WrittenCell(NamedTuple):
+    content: Markup
+    classes: str
+    bold: bool = False
+
+
+def table_html(table: Table) -> Markup:
     """A table with its caption and notes; a wide one scrolls in its own box."""
-    if table.missing:
-        return (
-            f'<p class="missing">{text(table.caption)}: no data. Needed: {text(table.missing)}.</p>'
-        )
-    out = [
-        f'<p class="cap" id="cap-{text(table.name)}">{text(table.caption)}</p>',
-        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="cap-{text(table.name)}">',
-        f'<table class="{text(table.name)}" aria-labelledby="cap-{text(table.name)}"><thead>',
-    ]
-    if not table.rows:
-        return f'<p class="missing">{text(" ".join(table.notes))}</p>' if table.notes else ""
-    if any(c.group for c in table.columns):
-        heads = "".join(
-            f'<th class="span" scope="colgroup" colspan="{size}">{text(group)}</th>'
-            if group
-            else "<td></td>" * size
-            for group, size in spans(table.columns)
-        )
-        out.append(f"<tr>{heads}</tr>")
     groups = ["", *(c.group for c in table.columns)]
     starts = [group_here != group_before for group_before, group_here in pairwise(groups)]
-    heads = "".join(
-        f'<th scope="col"{_class(c, start=s)}>{text(c.title)}</th>'
-        for c, s in zip(table.columns, starts, strict=True)
-    )
-    out.append(f"<tr>{heads}</tr></thead><tbody>")
+    heads = [
+        _WrittenCell(text(column.title), _classes(column, start))
+        for column, start in zip(table.columns, starts, strict=True)
+    ]
+    rows = []
     for number, row in enumerate(table.rows):
         cells = []
         for place, (cell, column) in enumerate(zip(row, table.columns, strict=True)):
-            inner = (with_interval if isinstance(cell, Measure) else text)(cell_text(cell, column))
-            cls = _class(column, inner, start=starts[place])
-            cells.append(
-                f"<td{cls}>{f'<b>{inner}</b>' if (number, place) in table.bold else inner}</td>"
-            )
-        rule = ' class="rule"' if number in table.rules and number else ""
-        out.append(f"<tr{rule}>{''.join(cells)}</tr>")
-    out.append("</tbody></table></div>")
-    return "".join(out) + notes_html(table.notes)
+            content = _cell_html(cell, column)
+            classes = _classes(column, starts[place], len(content))
+            cells.append(_WrittenCell(content, classes, (number, place) in table.bold))
+        rows.append((number > 0 and number in table.rules, cells))
+    grouped = spans(table.columns) if any(groups) else []
+    return _part("table", table, grouped, heads, rows)
 
 
-def notes_html(notes: Iterable[str]) -> str:
-    """Notes under a table; nothing without any."""
-    lines = "".join(f"<li>{text(note)}</li>" for note in notes)
-    return f'<ul class="notes">{lines}</ul>' if lines else ""
+def _cell_html(cell: Cell, column: Column) -> Markup:
+    """A cell; the correction and interval of a rate stand apart from it."""
+    written = cell_text(cell, column)
+    if isinstance(cell, Link):
+        return Markup('<a href="{}">{}</a>').format(cell.address, written)
+    value, space, interval = written.partition(" ")
+    if isinstance(cell, Measure) and space:
+        return Markup('{} <span class="ci">{}</span>').format(value, interval)
+    return text(written)
 
 
-def with_interval(written: str) -> str:
-    """A rate as text, its correction and interval apart from it."""
-    value, space, interval = text(written).partition(" ")
-    return f'{value} <span class="ci">{interval}</span>' if space else value
-
-
-def _class(column: Column, inner: str = "", *, start: bool = False) -> str:
+def _classes(column: Column, start: bool, characters: int = 0) -> str:
     """The classes of a cell: the first of its group, left-aligned, and long enough to wrap."""
-    names = ["start"] if start else []
-    if column.align == "left":
-        names += ["l", "long"] if len(inner) > 28 else ["l"]
-    return f' class="{" ".join(names)}"' if names else ""
+    is_text = column.align == "left"
+    names = {"start": start, "l": is_text, "long": is_text and characters > 28}
+    return " ".join(name for name, holds in names.items() if holds)
 
 
-def panels_html(panels: Iterable[Panel], cls: str = "") -> str:
-    """Panels side by side, as many in a row as fit."""
-    return f'<div class="panels{" " + cls if cls else ""}">{"".join(p.svg() for p in panels)}</div>'
+def figure(panels: Sequence[Panel], across: str = "", *, legend: bool = False) -> Markup:
+    """Panels side by side, as many in a row as fit.
+
+    Args:
+        panels: of the figure.
+        across: ``two`` or ``three`` in a row at most.
+        legend: the last panel is the legend, which stands above the others.
+    """
+    drawn = [Markup(panel.svg()) for panel in panels]
+    return _part("figure", drawn[:-1] if legend else drawn, across, drawn[-1:] if legend else [])
 
 
-def section(key: str, title: str, explanation: str, *parts: str) -> str:
-    """A section of the page with its heading and a sentence on how to read it."""
-    return (
-        f'<section id="{key}" aria-labelledby="{key}-h"><h2 id="{key}-h">{escape(title)}</h2>'
-        f'<p class="why">{escape(explanation)}</p>{"".join(parts)}</section>'
+def paragraph(words: str) -> Markup:
+    """A sentence on how to read what follows."""
+    return _part("paragraph", words)
+
+
+def fold(summary: str, parts: Iterable[Markup], *, opened: bool = False) -> Markup:
+    """Parts behind a summary."""
+    return _part("fold", summary, list(parts), opened)
+
+
+def json_html(value: Mapping[str, Any]) -> Markup:
+    """A JSON object, indented."""
+    return _part(
+        "verbatim", escape(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False))
     )
 
 
-def more(summary: str, *parts: str) -> str:
-    """A folded element with a summary."""
-    return f"<details><summary>{text(summary)}</summary>{''.join(parts)}</details>"
-
-
-def json_html(value: Mapping[str, Any]) -> str:
-    """A JSON object, indented."""
-    dumped = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
-    return f'<pre tabindex="0">{escape(dumped)}</pre>'
-
-
-def csp_hash(text: str) -> str:
+def csp_hash(content: str) -> str:
     """The hash of a style sheet or script, for the content security policy."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def packed(value: Mapping[str, Any]) -> str:
+def packed(value: Mapping[str, Any]) -> Markup:
     """JSON as base64 of zlib: small, and without any character of markup."""
     data = zlib.compress(canonical(value).encode(), 9)
-    return json.dumps({"deflate": base64.b64encode(data).decode()})
+    return Markup(json.dumps({"deflate": base64.b64encode(data).decode()}))

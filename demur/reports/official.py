@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from demur.reports.tables import (
     Cell,
     Count,
     Table,
-    Tabulated,
     counted,
     numbers,
     section_starts,
@@ -79,7 +79,7 @@ def official_table(data: ReportData, chosen: str = "") -> Table:
     )
 
 
-def scores_of(data: ReportData, metric: str = "") -> Tabulated:
+def scores_of(data: ReportData, metric: str = "") -> Table:
     """The scores of ``demur score``: figures from verdicts where the sources' authors compute them so, else official ones.
 
     Args:
@@ -90,13 +90,17 @@ def scores_of(data: ReportData, metric: str = "") -> Tabulated:
         UnknownPart: no metric has that name; lists those that exist.
     """
     table = labels_table(data) if not metric else official_table(data, metric)
-    table = table if table.rows else official_table(data, metric)
+    return table if table.rows else official_table(data, metric)
+
+
+def score_records(table: Table) -> list[dict[str, Any]]:
+    """The rows of `scores_of`, JSON-safe: scores unrounded; repeats beside n where there are any."""
     names = [column.title.lower() for column in table.columns]
     records = [dict(zip(names, row, strict=True)) for row in table.rows]
     for record in records:
         if isinstance(n := record["n"], Count):
             record |= {"n": n.items, "repeats": n.repeats}
-    return Tabulated([table], records)
+    return records
 
 
 LABELLED = ("simpleqa", "mmmu", "mmlongbench")

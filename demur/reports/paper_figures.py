@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from demur.core.errors import ReleaseError
 from demur.core.records import Measure, Scenario
@@ -33,7 +36,15 @@ from demur.reports.figures import (
 from demur.reports.judged import notes_under
 from demur.reports.paper_tables import RATES, cells_of, tables
 from demur.reports.svg import OUTCOMES, Panel, standalone
-from demur.reports.tables import Column, Table, numbers, section_starts, texts, write_tables
+from demur.reports.tables import (
+    Column,
+    Table,
+    counted,
+    numbers,
+    section_starts,
+    texts,
+    write_tables,
+)
 
 IDEAL = {
     Scenario.PARAMETRIC: "question and image alone: should deflect",
@@ -169,33 +180,66 @@ def partial_notes(
     return notes
 
 
-def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, float]]]]:
-    """(kind of topics, [(topic, share of the pool, share of the release), most frequent first]).
+class _Topic(BaseModel):
+    topic: str
+    before: int
+    after: int
 
-    From the release's ``topics`` (`demur.curation.build.topics.Drift`): those of the source before those found in the
-    questions. Empty where it states none.
+
+class _Topics(BaseModel):
+    """Topics before and after curation, as a release states them (`demur.curation.topics.Drift`)."""
+
+    by: str = ""
+    rows: tuple[_Topic, ...] = ()
+
+
+class GateRound(BaseModel):
+    """A round of gates, as a release states it: what is left, and the parametric rates of the monitors."""
+
+    gates: tuple[str, ...] = ()
+    size: float
+    kept: float | None = None
+    """By the whole funnel; None where that is not known."""
+    monitors: dict[str, dict[str, float | None]] = {}
+    """Monitor -> rate by its name."""
+
+    def rate(self, monitor: str, name: str) -> float | None:
+        """A monitor's rate; None where it is unknown, and the line breaks off."""
+        return self.monitors.get(monitor, {}).get(name)
+
+
+Stated = TypeVar("Stated", bound=BaseModel)
+
+
+def _stated(data: ReportData, key: str, kind: type[Stated]) -> list[Stated]:
+    """The records that a release's manifest holds under a key; none without it.
+
+    Raises:
+        ReleaseError: they are no such records.
     """
-    drifts = data.release.manifest.get("topics") if data.release else None
+    values = data.release.manifest.get(key) if data.release else None
+    try:
+        return TypeAdapter(list[kind]).validate_python(values or [])  # type: ignore[valid-type]
+    except ValidationError as error:
+        raise ReleaseError(
+            f"{key} has another form than a build writes",
+            item="manifest.json",
+            cure="fetch the release again",
+        ) from error
+
+
+def topic_shares(data: ReportData) -> list[tuple[str, list[tuple[str, float, float]]]]:
+    """(kind of topics, [(topic, share of the pool, share of the release), most frequent first]), the source's own first."""
     shares_of_kind = []
-    for drift in [drifts] if isinstance(drifts, Mapping) else drifts or ():
-        try:
-            rows = [
-                (str(r["topic"]) or "(none)", int(r["before"]), int(r["after"]))
-                for r in drift.get("rows", ())
-            ]
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise _malformed("topics") from error
-        before, after = sum(r[1] for r in rows), sum(r[2] for r in rows)
+    for drift in _stated(data, "topics", _Topics):
+        before, after = sum(r.before for r in drift.rows), sum(r.after for r in drift.rows)
         if before and after:
-            name = (
-                "Topics of the source"
-                if (by := drift.get("by", "")) == "source"
-                else f"Topics found by {by}"
-            )
-            shares_of_kind.append((name, [(t, b / before, a / after) for t, b, a in rows]))
-    return sorted(
-        shares_of_kind, key=lambda kind_and_shares: kind_and_shares[0] != "Topics of the source"
-    )
+            shares = [(r.topic or "(none)", r.before / before, r.after / after) for r in drift.rows]
+            of_source = drift.by == "source"
+            name = "Topics of the source" if of_source else f"Topics found by {drift.by}"
+            shares_of_kind.append((not of_source, name, shares))
+    shares_of_kind.sort(key=lambda kind: kind[0])
+    return [(name, shares) for _, name, shares in shares_of_kind]
 
 
 MOST_TOPICS = 20
@@ -213,32 +257,9 @@ def figure4(data: ReportData) -> list[Panel]:
     return panels
 
 
-def gate_rounds(data: ReportData) -> list[Mapping[str, Any]]:
-    """Rounds of gates as the release states them: ``{"gates", "size", "monitors": {name: {accuracy, ...}}}``."""
-    rounds = data.release.manifest.get("gate_rounds") if data.release else None
-    try:
-        for gate_round in rounds or ():
-            (
-                " + ".join(gate_round.get("gates", [])),
-                float(gate_round["size"]),
-                _number_or_none(gate_round.get("kept")),
-            )
-            [
-                _number_or_none(rates.get(measure))
-                for rates in gate_round["monitors"].values()
-                for measure in OUTCOMES
-            ]
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise _malformed("gate_rounds") from error
-    return list(rounds or ())
-
-
-def _malformed(key: str) -> ReleaseError:
-    return ReleaseError(
-        f"{key} has another form than a build writes",
-        item="manifest.json",
-        cure="fetch the release again",
-    )
+def gate_rounds(data: ReportData) -> list[GateRound]:
+    """Rounds of gates as the release states them."""
+    return _stated(data, "gate_rounds", GateRound)
 
 
 def figure5(data: ReportData) -> list[Panel]:
@@ -246,36 +267,25 @@ def figure5(data: ReportData) -> list[Panel]:
     rounds = gate_rounds(data)
     if not rounds:
         return []
-    monitors = sorted({name for r in rounds for name in r.get("monitors", {})})
+    monitors = sorted({name for r in rounds for name in r.monitors})
     panels = []
     for measure in OUTCOMES:
         series = [
-            Curve(
-                name,
-                tuple(
-                    Point(i, _number_or_none(r["monitors"].get(name, {}).get(measure)))
-                    for i, r in enumerate(rounds)
-                ),
-                number,
-            )
+            _over_rounds(name, [r.rate(name, measure) for r in rounds], number)
             for number, name in enumerate(monitors)
         ]
         panels.append(curves(f"Parametric {measure}", series, x_label="gates"))
-    size = Curve("samples left", tuple(Point(i, float(r["size"])) for i, r in enumerate(rounds)), 6)
-    sizes = [size]
-    if any(r.get("kept") is not None for r in rounds):
-        points = tuple(Point(i, _number_or_none(r.get("kept"))) for i, r in enumerate(rounds))
-        sizes.append(Curve("kept by the whole funnel", points, 7))
+    sizes = [_over_rounds("samples left by Stage I", [r.size for r in rounds], 6)]
+    if any(r.kept is not None for r in rounds):
+        sizes.append(_over_rounds("kept by the whole funnel", [r.kept for r in rounds], 7))
     panels.append(curves("Samples left", sizes, x_label="gates", y_max=None))
     legend = [(name, number) for number, name in enumerate(monitors)]
-    if len(sizes) > 1:
-        legend += [("samples left by Stage I", 6), ("kept by the whole funnel", 7)]
+    legend += [(size.label, size.style) for size in sizes]
     return [*panels, series_legend(legend)]
 
 
-def _number_or_none(value: Any) -> float | None:
-    """A number of a round; None where it is unknown, and the line breaks off."""
-    return None if value is None else float(value)
+def _over_rounds(label: str, values: Sequence[float | None], style: int) -> Curve:
+    return Curve(label, tuple(Point(i, value) for i, value in enumerate(values)), style)
 
 
 MISSING_FIGURES = {
@@ -299,92 +309,87 @@ def figures(data: ReportData) -> dict[str, list[Panel]]:
 
 def figure_table(data: ReportData, name: str) -> Table:
     """The numbers behind a figure, as a table."""
-    head = headline(data.runs)
     if name in ("figure3", "positions"):
-        swept = name == "figure3"
-        columns = (
+        table = _sweep_table(data, places=name == "positions")
+    else:
+        table = {"figure4": _topics_table, "figure5": _rounds_table}[name](data)
+    return table if table.rows else replace(table, notes=(), missing=MISSING_FIGURES[name])
+
+
+def _sweep_table(data: ReportData, *, places: bool) -> Table:
+    """A line a point of a sweep: of the number of distractors, or of the places of the gold."""
+    head = headline(data.runs)
+    points_of_system = position_cells(data, head) if places else sweep_cells(data, head)
+    rows = [
+        (
+            system,
+            at,
+            *cells_of(point.cell if point.items_shown else None)[:3],
+            counted(point.cell.accuracy),
+            point.items_in_all - point.items_shown,
+        )
+        for system, points in points_of_system.items()
+        for at, point in points.items()
+    ]
+    cells = [point.cell for points in points_of_system.values() for point in points.values()]
+    return Table(
+        "positions" if places else "figure3",
+        "Distractors shown before the gold evidence, Realistic scenario"
+        if places
+        else "Distractors shown in the Realistic scenario; 0 is the Oracle",
+        (
             *texts("System"),
-            *numbers("Distractors" if swept else "Before the gold"),
+            *numbers("Before the gold" if places else "Distractors"),
             *numbers("Acc", "Defl", "Hall", interval=True),
             *numbers("n", "Too few"),
-        )
-        points_of_system = sweep_cells(data, head) if swept else position_cells(data, head)
-        rows = [
-            (
-                s,
-                k,
-                *cells_of(p.cell if p.items_shown else None)[:3],
-                cells_of(p.cell)[3],
-                p.items_in_all - p.items_shown,
-            )
-            for s, points in points_of_system.items()
-            for k, p in points.items()
-        ]
-        notes: list[str] = []
-        if points_of_system:
-            notes = [
-                *partial_notes(points_of_system, places=not swept),
-                "Too few: samples with fewer distractors; the row does not count them.",
-                f"Prompt: {head.condition}.",
-                *notes_under(
-                    data.runs,
-                    [p.cell for points in points_of_system.values() for p in points.values()],
-                ),
-            ]
-        return Table(
-            name,
-            "Distractors shown in the Realistic scenario; 0 is the Oracle"
-            if swept
-            else "Distractors shown before the gold evidence, Realistic scenario",
-            columns,
-            tuple(rows),
-            section_starts(rows),
-            tuple(notes),
-            missing="" if rows else MISSING_FIGURES[name],
-        )
-    if name == "figure4":
-        drifts = topic_shares(data)
-        rows4 = tuple(
-            (kind, t, 100 * a, 100 * b, 100 * (b - a))
-            for kind, shares in drifts
-            for t, a, b in shares
-        )
-        return Table(
-            "figure4",
-            "Topics before and after curation, in per cent",
-            (
-                *texts("Topics", "Topic"),
-                *numbers("Pool", "Release"),
-                *numbers("Change", signed=True),
-            ),
-            rows4,
-            section_starts(rows4),
-            missing="" if rows4 else MISSING_FIGURES[name],
-        )
-    rounds = gate_rounds(data)
-    monitors = sorted({m for r in rounds for m in r.get("monitors", {})})
-    rows5: list[tuple[Any, ...]] = []
-    for gate_round in rounds:
-        line: list[Any] = [
-            " + ".join(gate_round.get("gates", [])) or "none",
-            int(gate_round["size"]),
-            gate_round.get("kept"),
-        ]
-        for monitor in monitors:
-            rates = gate_round["monitors"].get(monitor, {})
-            line += [100 * float(rates[m]) if rates.get(m) is not None else None for m in OUTCOMES]
-        rows5.append(tuple(line))
-    return Table(
-        "figure5",
-        "Parametric rates of the monitors and the pool's size as gates are added",
-        (
-            *texts("Gates"),
-            *numbers("Stage I", "Kept"),
-            *(Column(r, m) for m in monitors for r in RATES),
         ),
-        tuple(rows5),
-        missing="" if rows5 else MISSING_FIGURES[name],
+        tuple(rows),
+        section_starts(rows),
+        (
+            *partial_notes(points_of_system, places=places),
+            "Too few: samples with fewer distractors; the row does not count them.",
+            f"Prompt: {head.condition}.",
+            *notes_under(data.runs, cells),
+        ),
     )
+
+
+def _topics_table(data: ReportData) -> Table:
+    rows = [
+        (kind, topic, 100 * before, 100 * after, 100 * (after - before))
+        for kind, shares in topic_shares(data)
+        for topic, before, after in shares
+    ]
+    columns = (
+        *texts("Topics", "Topic"),
+        *numbers("Pool", "Release"),
+        *numbers("Change", signed=True),
+    )
+    caption = "Topics before and after curation, in per cent"
+    return Table("figure4", caption, columns, tuple(rows), section_starts(rows))
+
+
+def _rounds_table(data: ReportData) -> Table:
+    rounds = gate_rounds(data)
+    monitors = sorted({name for r in rounds for name in r.monitors})
+    rows = []
+    for r in rounds:
+        rates = [r.rate(monitor, name) for monitor in monitors for name in OUTCOMES]
+        rows.append(
+            (
+                " + ".join(r.gates) or "none",
+                int(r.size),
+                None if r.kept is None else int(r.kept),
+                *(None if rate is None else 100 * rate for rate in rates),
+            )
+        )
+    columns = (
+        *texts("Gates"),
+        *numbers("Stage I", "Kept"),
+        *(Column(rate, monitor) for monitor in monitors for rate in RATES),
+    )
+    caption = "Parametric rates of the monitors and the pool's size as gates are added"
+    return Table("figure5", caption, columns, tuple(rows))
 
 
 def write_paper(data: ReportData, folder: Path) -> list[Path]:

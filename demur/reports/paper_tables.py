@@ -6,10 +6,9 @@ share). A table that the data cannot fill names the run that would fill it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from demur.core.errors import UsageError, did_you_mean
 from demur.core.records import Measure, Modality, Row, Scenario
@@ -17,7 +16,6 @@ from demur.judge.measures.kappa import cohen
 from demur.judge.measures.rates import Rates
 from demur.judge.measures.totals import macro
 from demur.reports.cells import (
-    ASKED_BACK,
     SCENARIOS,
     Grid,
     Headline,
@@ -26,7 +24,6 @@ from demur.reports.cells import (
     main_cells,
     note_on_fewer_distractors,
     part_cells,
-    shares_asking_back,
     strictness_cells,
 )
 from demur.reports.data import ReportData, Run
@@ -42,16 +39,12 @@ def cells_of(cell: Rates | None) -> tuple[Any, ...]:
     return (*cell, counted(cell.accuracy)) if cell else (None,) * 4
 
 
-def _rate_columns(
-    scenarios: Sequence[Scenario], *, interval: bool = False, asks: bool = False
-) -> list[Column]:
-    columns = []
-    for scenario in scenarios:
-        group = scenario.value.capitalize()
-        columns += [Column(name, group, interval=interval) for name in RATES]
-        columns += [Column("Asks", group)] if asks else []
-        columns.append(Column("n", group))
-    return columns
+def _rate_columns(scenarios: Sequence[Scenario], *, interval: bool = False) -> list[Column]:
+    return [
+        Column(name, scenario.value.capitalize(), interval=interval)
+        for scenario in scenarios
+        for name in (*RATES, "n")
+    ]
 
 
 def _modality(text: bool, image: bool) -> str:
@@ -157,46 +150,29 @@ def table3(data: ReportData) -> Table:
 
 
 def table4(data: ReportData, head: Headline) -> Table:
-    """System x scenario: accuracy, deflection, hallucination; open and closed weights in sections, where both occur."""
-    cells, ask_back_shares = main_cells(data, head), shares_asking_back(data, head)
+    """System x scenario: accuracy, deflection, hallucination; in the sections that the user states (open weights ...)."""
+    cells = main_cells(data, head)
     scenarios = [s for s in SCENARIOS if s in head.recipes]
     section = sections(data)
-    title = "Weights" if set(section.values()) <= {OPEN, CLOSED, OTHER} else "Group"
-    order = list(section) or [run.name for run in data.runs]
-    rows = []
-    for run in sorted(data.runs, key=lambda run: order.index(run.name)):
-        line: list[Any] = [data.starred(run), *([section[run.name]] if section else [])]
-        for scenario in scenarios:
-            cell = cells.get((run.name, scenario))
-            *rates, n = cells_of(cell)
-            line += [
-                *rates,
-                *([ask_back_shares.get((run.name, scenario))] if ask_back_shares else []),
-                n,
-            ]
-        rows.append(tuple(line))
-    notes = [
-        head.note(),
-        *filter(None, [note_on_fewer_distractors(data, head)]),
-        *notes_under(data.runs, cells.values(), methods=False),
-        *data.star_note,
-    ]
-    notes += [ASKED_BACK] if ask_back_shares else []
+    runs = {run.name: run for run in data.runs}
+    rows: list[tuple[Any, ...]] = []
+    for name in section or runs:
+        rates = (cells_of(cells.get((name, scenario))) for scenario in scenarios)
+        group = [section[name]] if section else []
+        rows.append((data.starred(runs[name]), *group, *(cell for four in rates for cell in four)))
+    groups = list(section.values())
     return Table(
         "table4",
         "Accuracy, deflection and hallucination by scenario",
-        (
-            *texts("System"),
-            *(texts(title) if section else ()),
-            *_rate_columns(scenarios, asks=bool(ask_back_shares)),
-        ),
+        (*texts("System", *["Group"] * bool(section)), *_rate_columns(scenarios)),
         tuple(rows),
-        frozenset(
-            i
-            for i in range(1, len(order))
-            if section and section[order[i]] != section[order[i - 1]]
+        frozenset(i for i in range(1, len(groups)) if groups[i] != groups[i - 1]),
+        notes=(
+            head.note(),
+            *filter(None, [note_on_fewer_distractors(data, head)]),
+            *notes_under(data.runs, cells.values(), methods=False),
+            *data.star_note,
         ),
-        notes=tuple(notes),
     )
 
 
@@ -305,6 +281,15 @@ def table9(data: ReportData, head: Headline, *, interval: bool = False) -> Table
     return _strictness(data, head, "table9", (Scenario.PARAMETRIC, Scenario.ORACLE), interval)
 
 
+class _AgreementWithPeople(NamedTuple):
+    """How the judge of a run agrees with people."""
+
+    share: Measure
+    kappa: float | None
+    uneven: bool
+    """Whether the labels are drawn otherwise than evenly over the graded answers."""
+
+
 def table7(data: ReportData) -> Table:
     """Agreement and Cohen's kappa of the judge and people (``labels.jsonl`` in a run).
 
@@ -318,66 +303,58 @@ def table7(data: ReportData) -> Table:
         *numbers("n"),
     )
     caption = "Agreement of the judge with human labels"
-    rows: list[tuple[Any, ...]] = []
-    ungraded, uneven = 0, False
-    for run in data.runs:
-        labelled = run.rows.where(run.rows.is_in("ask", run.labels)) if run.labels else ()
-        judged = {r.ask: r for r in labelled if r.outcome is not None}
-        row_and_label_pairs = [
-            (judged[ask], human_label.label.value)
-            for ask, human_label in sorted(run.labels.items())
-            if ask in judged
-        ]
-        ungraded += len(run.labels) - len(row_and_label_pairs)
-        if row_and_label_pairs:
-            items = Counter((r.context, r.condition) for r, _ in row_and_label_pairs)
-            graded = run.rows.where(run.rows.graded).tally(
-                "scenario", "condition", "recipe", "outcome"
-            )
-            drawn = Counter(_stratum(r) for r, _ in row_and_label_pairs)
-            rows_stood_for = [
-                graded[_stratum(r)] / drawn[_stratum(r)] / items[r.context, r.condition]
-                for r, _ in row_and_label_pairs
-            ]
-            uneven |= len({graded[key] / n for key, n in drawn.items()}) > 1
-            weight = [w * len(items) / sum(rows_stood_for) for w in rows_stood_for]
-            judge_agreement = cohen(
-                [str(r.outcome) for r, _ in row_and_label_pairs],
-                [label for _, label in row_and_label_pairs],
-                weight=weight,
-            )
-            repeats = len(row_and_label_pairs) if len(items) < len(row_and_label_pairs) else 0
-            agreement = Measure(
-                name="agreement",
-                value=judge_agreement.observed,
-                n=judge_agreement.n,
-                repeats=repeats,
-            )
-            rows.append((run.name, agreement, judge_agreement.kappa, counted(agreement)))
-    if not rows:
+    labelled = [(run, _labelled_rows(run)) for run in data.runs]
+    by_system = {run.name: _agreement_with_people(run, rows) for run, rows in labelled if rows}
+    if not by_system:
         lines = '{"ask": ID, "label": "correct | incorrect | deflected"}'
-        return Table(
-            "table7",
-            caption,
-            columns,
-            missing=f"human labels: lines of {lines} in labels.jsonl of a run folder",
-        )
-    if len(rows) > 1:
-        kappas = [row[2] for row in rows]
-        shares = [row[1].value for row in rows]
-        n, repeats = sum(row[1].n for row in rows), sum(row[1].repeats for row in rows)
-        average = Measure(name="macro-total(agreement)", value=macro(shares), n=n, repeats=repeats)
-        rows.append(("Average", average, macro(kappas), counted(average)))
-    last = len(rows) - 1
-    notes = [f"Left out: {ungraded:,} human labels without a graded answer."] if ungraded else []
-    if uneven:
+        missing = f"human labels: lines of {lines} in labels.jsonl of a run folder"
+        return Table("table7", caption, columns, missing=missing)
+    rows = [(name, a.share, a.kappa, counted(a.share)) for name, a in by_system.items()]
+    notes = []
+    if ungraded := sum(len(run.labels) - len(rows_of_run) for run, rows_of_run in labelled):
+        notes.append(f"Left out: {ungraded:,} human labels without a graded answer.")
+    if any(a.uneven for a in by_system.values()):
         notes.append(
             "Verdicts weighted by their share of the graded answers, not of the labels; n counts labels."
         )
-    if last:
+    rules = frozenset[int]()
+    if len(rows) > 1:
+        shares = [a.share for a in by_system.values()]
+        average = Measure(
+            name="macro-total(agreement)",
+            value=macro([share.value for share in shares]),
+            n=sum(share.n for share in shares),
+            repeats=sum(share.repeats for share in shares),
+        )
+        kappa = macro([a.kappa for a in by_system.values()])
+        rules = frozenset({len(rows)})
+        rows.append(("Average", average, kappa, counted(average)))
         notes.append("Average: unweighted mean over systems.")
-    rules = frozenset({last}) if last else frozenset()
     return Table("table7", caption, columns, tuple(rows), rules, tuple(notes))
+
+
+def _labelled_rows(run: Run) -> list[Row]:
+    """The graded rows that people labelled, by ask."""
+    if not run.labels:
+        return []
+    labelled = run.rows.where(run.rows.is_in("ask", run.labels))
+    return sorted((r for r in labelled if r.outcome is not None), key=lambda r: r.ask)
+
+
+def _agreement_with_people(run: Run, rows: Sequence[Row]) -> _AgreementWithPeople:
+    items = Counter((r.context, r.condition) for r in rows)
+    graded = run.rows.where(run.rows.graded).tally("scenario", "condition", "recipe", "outcome")
+    drawn = Counter(map(_stratum, rows))
+    stands_for = {stratum: graded[stratum] / n for stratum, n in drawn.items()}
+    answers = [stands_for[_stratum(r)] / items[r.context, r.condition] for r in rows]
+    agreement = cohen(
+        [str(r.outcome) for r in rows],
+        [run.labels[r.ask].label.value for r in rows],
+        weight=[n * len(items) / sum(answers) for n in answers],
+    )
+    repeats = len(rows) if len(items) < len(rows) else 0
+    share = Measure(name="agreement", value=agreement.observed, n=agreement.n, repeats=repeats)
+    return _AgreementWithPeople(share, agreement.kappa, len(set(stands_for.values())) > 1)
 
 
 def _stratum(row: Row) -> tuple[str, ...]:
@@ -452,55 +429,22 @@ def tables(data: ReportData) -> list[Table]:
 
 
 # --- sections of Table 4 ---------------------------------------------------------------------------
-#
-# The user may state a group. Otherwise the system's name decides: a model that only its vendor serves is closed, one at
-# an address or in a local folder is open; anything else (a function, a reader, answers from a file) is "other".
 
-OPEN, CLOSED, OTHER = "open", "closed", "other"
-
-
-_CLOSED = re.compile(
-    r"(^|[/:.])(gpt-(?!oss|neo|j\b)|chatgpt|o[1-9](-|$)|claude|gemini|grok-(?!1\b)|nova-|command-a|palm|titan)",
-    re.IGNORECASE,
-)
-"""Names that only their vendors serve."""
-_VENDOR = re.compile(r"^(openai|anthropic|gemini|vertexai|xai|bedrock|azure\w*)/", re.IGNORECASE)
-"""Services of vendors that serve both kinds: an unknown name there decides nothing."""
-
-
-def weights(system: str) -> str:
-    """Whether a system's weights are open or closed, by its canonical name; "" where the name does not decide.
-
-    >>> weights("model:openai/gpt-4o"), weights("model:Qwen/Qwen2.5-VL-7B-Instruct"), weights("reader?min=0.5")
-    ('closed', 'open', '')
-    """
-    kind, _, name = system.partition(":")
-    if kind != "model" or not name or name.startswith("python:"):
-        return ""
-    if _CLOSED.search(name):
-        return CLOSED
-    return OPEN if name.startswith("hf:") or ("/" in name and not _VENDOR.match(name)) else ""
+OTHER = "other"
+"""The section of the runs for which the user states none."""
 
 
 def sections(data: ReportData) -> dict[str, str]:
-    """Run name -> its group, in section order; empty where the user states none and not both kinds occur."""
-    group_of_run = {
-        run.name: data.groups.get(run.name) or weights(run.system) or OTHER for run in data.runs
-    }
-    if not data.groups and not {OPEN, CLOSED} <= set(group_of_run.values()):
+    """Run name -> its section, in the order in which the user states them; empty where none is stated."""
+    if not data.groups:
         return {}
-    stated_groups = [
-        g for g in dict.fromkeys(data.groups.values()) if g not in (OPEN, CLOSED, OTHER)
-    ]
-    order = [OPEN, CLOSED, *stated_groups, OTHER]
-    return {
-        name: group_of_run[name]
-        for name in sorted(group_of_run, key=lambda name: order.index(group_of_run[name]))
-    }
+    order = list(dict.fromkeys([*data.groups.values(), OTHER]))
+    section_of_run = {run.name: data.groups.get(run.name, OTHER) for run in data.runs}
+    return dict(sorted(section_of_run.items(), key=lambda item: order.index(item[1])))
 
 
-def checked_groups(groups: Mapping[str, str], runs: tuple[Run, ...]) -> dict[str, str]:
-    """The groups that a user states; ``open`` and ``closed`` are those of the paper.
+def check_groups(groups: Mapping[str, str], runs: Sequence[Run]) -> None:
+    """Check the sections that a user states.
 
     Raises:
         UsageError: no run has that name; suggests the nearest.
@@ -513,7 +457,3 @@ def checked_groups(groups: Mapping[str, str], runs: tuple[Run, ...]) -> dict[str
                 item="--group",
                 cure=did_you_mean(name, names) or ", ".join(names),
             )
-    return {
-        name: group.lower() if group.lower() in (OPEN, CLOSED) else group
-        for name, group in groups.items()
-    }

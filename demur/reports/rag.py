@@ -23,10 +23,10 @@ from demur.core.records import (
     Method,
     Outcome,
     Response,
+    Row,
     Sample,
     Scenario,
     Status,
-    Verdict,
 )
 from demur.core.store import Problems, read_records
 from demur.corpora.near_duplicates import same_text
@@ -53,29 +53,28 @@ ANSWERABLE = ("gold retrieved", DOCUMENT)
 
 
 class Question(NamedTuple):
-    """One question of a run: what was retrieved and cited for it, and the outcome."""
+    """One question of a run: its answer with its verdict, and what was retrieved and cited for it."""
 
     run: str
-    scenario: str
+    row: Row
     sample: Sample
+    response: Response
     retrieval: str
     """One of `RETRIEVALS`."""
-    result: str
-    """correct, incorrect, deflected, unjudged or failed."""
-    citation: str
+    citation: str = ""
     """gold, document, distractor, unknown or "" where nothing is cited."""
-    response: Response
-    kind: str
-    """Kind of a deflection by the judge: refusal, lack, asks back ...; "" where it gives none."""
-    recipe: str
-    timing: Timing | None
-    """When it came; None for older runs and for answers from a file."""
-    unjudged_reason: str = ""
-    """The judge's reason, where the answer is unjudged."""
-    condition: str = ""
-    """The prompt it was asked under."""
-    method: Method | None = None
-    """How the verdict came about."""
+    timing: Timing | None = None
+    """When it came; None for answers from a file."""
+
+    @property
+    def result(self) -> str:
+        """correct, incorrect, deflected, unjudged or failed."""
+        return self.row.outcome.value if self.row.outcome is not None else self.row.status.value
+
+    @property
+    def scenario(self) -> str:
+        """What was in the corpus."""
+        return self.row.scenario.value
 
 
 def _with_and_without_suffixes(identifier: str) -> Iterator[str]:
@@ -147,11 +146,11 @@ def citation_of(response: Response, sample: Sample, corpus: Collection[str]) -> 
 
 
 def questions_of(run: Run, samples: Mapping[str, Sample]) -> list[Question]:
-    """The questions of a run, with retrieval, citation and outcome.
+    """The questions of a run, with retrieval and citation.
 
     Raises:
         UsageError: the folder holds no responses.
-        BadInput: responses and verdicts that cannot be read, or are missing.
+        BadInput: responses that cannot be read, or are missing.
     """
     problems = Problems()
     path = run.path / "responses.jsonl"
@@ -160,42 +159,20 @@ def questions_of(run: Run, samples: Mapping[str, Sample]) -> list[Question]:
             "the run holds no responses.jsonl", item=str(run.path), cure="run the system again"
         )
     responses = {a.ask: a.response for a in read_records(path, Answer, problems)}
-    verdicts = {v.id: v for v in read_records(run.path / "verdicts.jsonl", Verdict, problems)}
     for ask in run.rows.coded("ask").labels:
-        if not (ask in responses and ask in verdicts):
-            problems.add(f"rows.parquet ({ask})", "the run holds no response or no verdict for it")
+        if ask not in responses:
+            problems.add(f"rows.parquet ({ask})", "the run holds no response for it")
     problems.settle()
     recorded = any(r.retrieved for r in responses.values())
     corpus = {e.id for s in samples.values() for e in (*s.gold, *s.negatives)}
     timings = read_timings(run.path)
-    asks = tuple(
-        run.rows.coded(name) for name in ("ask", "sample", "scenario", "recipe", "condition")
-    )
     questions = []
-    for ask, sample_id, scenario, recipe, condition in zip(
-        *([c.labels[i] for i in c.codes] for c in asks), strict=True
-    ):
-        response, verdict, sample = responses[ask], verdicts[ask], samples[sample_id]
-        result = verdict.outcome.value if verdict.outcome is not None else verdict.status.value
+    for row in run.rows:
+        sample, response = samples[row.sample], responses[row.ask]
         retrieval = retrieval_of(response, sample, recorded, corpus)
         citation = citation_of(response, sample, corpus)
-        questions.append(
-            Question(
-                run.name,
-                scenario,
-                sample,
-                retrieval,
-                result,
-                citation,
-                response,
-                verdict.kind if result == "deflected" else "",
-                recipe,
-                timings.get(ask),
-                verdict.reason if verdict.status is Status.UNJUDGED else "",
-                condition,
-                verdict.method,
-            )
-        )
+        timing = timings.get(row.ask)
+        questions.append(Question(run.name, row, sample, response, retrieval, citation, timing))
     return questions
 
 
@@ -209,9 +186,8 @@ OUTCOMES = {
 def _share_of_graded(name: str, graded: Sequence[Question], *results: str) -> Measure:
     """The share of graded answers with one of these results; its interval holds sampling and the judge's error."""
     measure = share_of(name, sum(question.result in results for question in graded), len(graded))
-    method_codes = [
-        list(Method).index(question.method) if question.method else -1 for question in graded
-    ]
+    methods = ["", *Method]
+    method_codes = [methods.index(question.row.method) - 1 for question in graded]
     codes = [CODES[Outcome(question.result)] for question in graded]
     shift = shift_of(np.array(method_codes), np.array(codes), np.ones(len(graded)))
     if shift is None:
@@ -328,7 +304,9 @@ def faults_table(questions: Sequence[Question]) -> Table:
                 ),
                 len(citing),
                 share_of(
-                    "asks back", sum(question.kind == ASKS_BACK for question in graded), len(graded)
+                    "asks back",
+                    sum(question.row.kind == ASKS_BACK for question in graded),
+                    len(graded),
                 ),
             )
         )
@@ -433,46 +411,51 @@ def diagnosis(questions: Sequence[Question]) -> list[str]:
     """The main fault of each system in a sentence, where its figures are clear."""
     lines = []
     for run_name, run_questions in _questions_by_run(questions).items():
-        lines += _deployment_notes(
-            run_name, [question.timing for question in run_questions if question.timing is not None]
-        )
-        graded = [question for question in run_questions if question.result in OUTCOMES]
-        unjudged = sum(question.result == Status.UNJUDGED.value for question in run_questions)
-        failed = sum(question.result == Status.FAILED.value for question in run_questions)
-        retrievable = [question for question in run_questions if _gold_was_there(question)]
-        with_gold = [question for question in retrievable if question.retrieval in ANSWERABLE]
-        without_gold = [  # its gold was taken away, or was not found
-            question
-            for question in graded
-            if question.scenario in WHOLE[1:]
-            or question.retrieval not in (*ANSWERABLE, "not recorded")
-        ]
-        if failed * 2 > len(run_questions):
-            lines.append(
-                f"{run_name}: most questions failed ({failed:,} of {len(run_questions):,}): the service is down or refuses requests."
-            )
-        elif unjudged * 2 > len(run_questions):
-            reason = Counter(
-                question.unjudged_reason for question in run_questions if question.unjudged_reason
-            ).most_common(1)[0][0]
-            lines.append(
-                f"{run_name}: {unjudged:,} of {len(run_questions):,} answers are unjudged, so that no rate is meaningful yet: {reason}"
-            )
-        elif (parts := _by_modality(retrievable)) is not None:
-            lines.append(f"{run_name}: the retriever found gold for {parts}: fix its image search.")
-        elif retrievable and len(with_gold) * 2 < len(retrievable):
-            lines.append(
-                f"{run_name}: the retriever found gold for {len(with_gold):,} of {len(retrievable):,} questions: fix it first."
-            )
-        elif len(without_gold) >= 10 and sum(
-            question.result != "deflected" for question in without_gold
-        ) * 10 > 9 * len(without_gold):
-            n = sum(question.result != "deflected" for question in without_gold)
-            lines.append(
-                f"{run_name}: the generator answers regardless of the evidence: {n:,} of {len(without_gold):,} times without "
-                f"gold."
-            )
+        timings = [question.timing for question in run_questions if question.timing is not None]
+        lines += _deployment_notes(run_name, timings)
+        if fault := _main_fault(run_questions):
+            lines.append(f"{run_name}: {fault}")
     return lines
+
+
+def _main_fault(questions: Sequence[Question]) -> str:
+    """The main fault of a system; "" where no figure is clear."""
+    n = len(questions)
+    results = Counter(question.result for question in questions)
+    failed, unjudged = results[Status.FAILED.value], results[Status.UNJUDGED.value]
+    if failed * 2 > n:
+        return (
+            f"most questions failed ({failed:,} of {n:,}): the service is down or refuses requests."
+        )
+    if unjudged * 2 > n:
+        reasons = Counter(q.row.reason for q in questions if q.row.status is Status.UNJUDGED)
+        reason = reasons.most_common(1)[0][0]
+        return f"{unjudged:,} of {n:,} answers are unjudged, so that no rate is meaningful yet: {reason}"
+    retrievable = [question for question in questions if _gold_was_there(question)]
+    if by_modality := _by_modality(retrievable):
+        return f"the retriever found gold for {by_modality}: fix its image search."
+    with_gold = sum(question.retrieval in ANSWERABLE for question in retrievable)
+    if with_gold * 2 < len(retrievable):
+        return (
+            f"the retriever found gold for {with_gold:,} of {len(retrievable):,} questions: fix it "
+            "first."
+        )
+    without_gold = [  # its gold was taken away, or was not found
+        question
+        for question in questions
+        if question.result in OUTCOMES
+        and (
+            question.scenario in WHOLE[1:]
+            or question.retrieval not in (*ANSWERABLE, "not recorded")
+        )
+    ]
+    answered = sum(question.result != "deflected" for question in without_gold)
+    if len(without_gold) >= 10 and answered * 10 > 9 * len(without_gold):
+        return (
+            f"the generator answers regardless of the evidence: {answered:,} of {len(without_gold):,} "
+            "times without gold."
+        )
+    return ""
 
 
 def _deployment_notes(run_name: str, timings: Sequence[Timing]) -> list[str]:
@@ -492,24 +475,18 @@ def _deployment_notes(run_name: str, timings: Sequence[Timing]) -> list[str]:
     return lines
 
 
-def _by_modality(questions: Sequence[Question]) -> str | None:
-    """How often gold was found for text and for image questions; None unless images find it less than half as often."""
-    has_gold_by_modality = [
-        [
-            question.retrieval in ANSWERABLE
-            for question in questions
-            if bool(question.sample.images) is image
-        ]
-        for image in (False, True)
-    ]
-    if (
-        not all(has_gold_by_modality)
-        or 2 * np.mean(has_gold_by_modality[1]) >= np.mean(has_gold_by_modality[0])
-        or np.mean(has_gold_by_modality[0]) < 0.5
-    ):
-        return None
-    text, image = (f"{sum(flags):,} of {len(flags):,}" for flags in has_gold_by_modality)
-    return f"{text} text questions and for {image} with an image"
+def _by_modality(questions: Sequence[Question]) -> str:
+    """How often gold was found for text and for image questions; "" unless images find it less than half as often."""
+    pools: tuple[list[bool], list[bool]] = ([], [])
+    for question in questions:
+        pools[bool(question.sample.images)].append(question.retrieval in ANSWERABLE)
+    if not all(pools):
+        return ""
+    text, image = (sum(pool) / len(pool) for pool in pools)
+    if text < 0.5 or image * 2 >= text:
+        return ""
+    in_words = [f"{sum(pool):,} of {len(pool):,}" for pool in pools]
+    return f"{in_words[0]} text questions and for {in_words[1]} with an image"
 
 
 def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]:
@@ -527,12 +504,7 @@ def rag_tables(runs: Sequence[Path], release: Path | None = None) -> list[Table]
     data: ReportData = load(runs, release, needs_release=True)
     head = headline(data.runs)
     all_questions = [question for run in data.runs for question in questions_of(run, data.samples)]
-    counted = [
-        question
-        for question in all_questions
-        if (question.condition, question.recipe)
-        == (head.condition, head.recipes[Scenario(question.scenario)])
-    ]
+    counted = [question for question in all_questions if head.holds(question.row)]
     groups = {
         "Scenario": [question.scenario for question in counted],
         "Query modality": [

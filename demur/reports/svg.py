@@ -11,7 +11,6 @@ mode) can override them by class.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
@@ -103,22 +102,6 @@ def fit(words: str, room: float, size: float = 12) -> str:
     return "…"
 
 
-def wrapped(words: str, room: float, size: float = 12) -> list[str]:
-    """A text on one or two lines of ``room`` user units, broken at separators, and cut if it is still too long."""
-    flat = plain(words)
-    if breadth(flat, size) <= room:
-        return [flat]
-    ends = [
-        m.end()
-        for m in re.finditer(r"[-_/:.,\s]+", flat)
-        if breadth(flat[: m.end()].rstrip(), size) <= room
-    ]
-    at = max(ends, default=0)
-    if not at:
-        return [fit(flat, room, size)]
-    return [flat[:at].rstrip(), fit(flat[at:].lstrip(), room, size)]
-
-
 def text(
     x: float,
     y: float,
@@ -206,27 +189,6 @@ def outcome(name: str, shape: str, key: str) -> str:
     hatching = {"deflection": "dots", "hallucination": "stripes"}.get(name)
     over = f'<rect {shape} fill="url(#{key}-{hatching})"/>' if hatching else ""
     return f'<rect {shape} class="o-{name}" fill="{OUTCOMES[name][0]}"/>{over}'
-
-
-def ramp(share: float) -> tuple[str, str]:
-    """Cell and text colour for a value in [0, 1]: white to deep blue, one hue, so that order survives grey print."""
-    low, high = (247, 251, 255), (8, 69, 128)
-    mixed = tuple(
-        round(a + (b - a) * min(max(share, 0), 1)) for a, b in zip(low, high, strict=True)
-    )
-    ground = luminance(mixed)
-    on_white = 1.05 / (ground + 0.05)
-    on_ink = (ground + 0.05) / (luminance((0x1F, 0x24, 0x30)) + 0.05)
-    return "#{:02x}{:02x}{:02x}".format(*mixed), "#ffffff" if on_white > on_ink else INK
-
-
-def luminance(colour: Sequence[int]) -> float:
-    """Relative luminance of sRGB (WCAG 2.2), in [0, 1]."""
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-        for c in (v / 255 for v in colour)
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def standalone(panels: Sequence[Panel], *, columns: int = 0, title: str = "") -> str:

@@ -12,7 +12,7 @@ import io
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TextIO, TypeAlias
@@ -33,6 +33,18 @@ class Count(NamedTuple):
     items: int
     repeats: int
     """Graded repeats of them."""
+
+
+class Link(str):
+    """Text that leads to another place of the page; elsewhere it is text like any other."""
+
+    address: str
+
+    def __new__(cls, text: str, address: str) -> Link:
+        """A link; ``address`` as in ``href``."""
+        link = super().__new__(cls, text)
+        link.address = address
+        return link
 
 
 Cell: TypeAlias = str | int | float | Measure | Count | None
@@ -137,24 +149,26 @@ class Table:
         return [dict(zip(names, map(_safe, row), strict=True)) for row in self.rows]
 
 
-class Tabulated(NamedTuple):
-    """Tables, and the same as JSON."""
-
-    tables: Sequence[Table]
-    record: Any
-
-
 def without_zeros(table: Table, *titles: str) -> Table:
     """The table without those of the named columns that hold nothing but zeros or empty texts."""
-    columns_kept = [
+    return _with_columns(table, lambda column, cells: column.title not in titles or any(cells))
+
+
+def without_empty(table: Table) -> Table:
+    """The table without columns that hold nothing at all."""
+    return _with_columns(table, lambda _, cells: any(cell is not None for cell in cells))
+
+
+def _with_columns(table: Table, wanted: Callable[[Column, list[Cell]], bool]) -> Table:
+    places = [
         i
         for i, column in enumerate(table.columns)
-        if column.title not in titles or any(row[i] for row in table.rows)
+        if wanted(column, [row[i] for row in table.rows])
     ]
     return replace(
         table,
-        columns=tuple(table.columns[i] for i in columns_kept),
-        rows=tuple(tuple(row[i] for i in columns_kept) for row in table.rows),
+        columns=tuple(table.columns[i] for i in places),
+        rows=tuple(tuple(row[i] for i in places) for row in table.rows),
     )
 
 
@@ -586,8 +600,8 @@ def _tex(text: str) -> str:
     return plain(text).translate(_LATEX)
 
 
-_COLUMN_PT = 219.0
-"""Column width of a two-column paper in points (ACL; others are wider)."""
+_WIDEST = 7
+"""Most columns of a table in one column of a two-column paper."""
 _WRAPPED = 40
 """Characters above which a column of text wraps."""
 
@@ -595,33 +609,6 @@ _WRAPPED = 40
 def _first(text: str) -> str:
     """A row that the rule or row break before it does not read as its argument."""
     return "{}" + text if text.startswith(("[", "*", "(")) else text
-
-
-def _points(text: str) -> float:
-    """Approximate width of a text in LaTeX's size small (9 pt Computer Modern), in points."""
-    narrow, wide = set("ijltfr.,:;'|!()[] -"), set("mwMW@%+")
-    ems = sum(
-        0.33
-        if c in narrow
-        else 0.8
-        if c in wide
-        else 0.75
-        if c.isupper() or ord(c) > 0x2E7F
-        else 0.51
-        for c in text
-    )
-    return 9 * ems
-
-
-def _width(table: Table) -> float:
-    """Approximate width of a table in LaTeX, in points, including the space between columns."""
-    total = -6.0
-    for place, column in enumerate(table.columns):
-        texts = [column.title, *(cell_text(row[place], column) for row in table.rows)]
-        total += 6 + min(
-            max(map(_points, texts)), _points("n" * _WRAPPED) if column.align == "left" else 9e9
-        )
-    return total
 
 
 def _spec(table: Table, place: int) -> str:
@@ -636,12 +623,12 @@ def _spec(table: Table, place: int) -> str:
 def to_latex(table: Table) -> str:
     r"""A float with booktabs rules; needs ``\usepackage{booktabs,graphicx}``.
 
-    A table too wide for one column of a two-column paper is a ``table*`` over both; one too wide even for that is
-    scaled down to fit. Names in scripts that pdfLaTeX does not know need XeLaTeX.
+    A table of many columns is a ``table*`` over both columns of a two-column paper; one that is too wide is scaled down
+    to fit. Names in scripts that pdfLaTeX does not know need XeLaTeX.
     """
     if table.missing:
         return f"% {_slug(table.name)}: no data; needs {plain(table.missing)}\n"
-    float_ = "table" if _width(table) <= _COLUMN_PT else "table*"
+    float_ = "table" if len(table.columns) <= _WIDEST else "table*"
     out = [
         r"% needs \usepackage{booktabs,graphicx}",
         rf"\begin{{{float_}}}[t]",

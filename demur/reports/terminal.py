@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any, TextIO
 
 from demur.core.records import Measure, Scenario
@@ -29,6 +30,7 @@ from demur.reports.judged import judge_line, notes_under
 from demur.reports.paper_figures import figure_table
 from demur.reports.release import caveats, funnel_table
 from demur.reports.tables import (
+    Cell,
     Column,
     Table,
     console_for,
@@ -40,6 +42,7 @@ from demur.reports.tables import (
     section_starts,
     texts,
     to_records,
+    without_empty,
     without_zeros,
 )
 
@@ -81,59 +84,48 @@ def first_tables(data: ReportData, head: Headline) -> list[Table]:
     questions in several scenarios.
     """
     cells, ask_back_shares = should_cells(data, head), shares_asking_back(data, head)
-    tables = []
-    for should, columns in LOOKED_AT.items():
-        cells_shown = [
-            (scenario, run, cells[run.name, scenario, should])
-            for scenario in SCENARIOS
-            for run in data.runs
-            if (run.name, scenario, should) in cells
-        ]
-        if not cells_shown:
-            continue
-        failed = any(cell.accuracy.failed for *_, cell in cells_shown)
-        has_ask_backs = bool(ask_back_shares) and should == "deflect"
-        rows: list[tuple[Any, ...]] = []
-        for scenario, run, cell in cells_shown:
-            first, *others = looked_at(cell, should)
-            worst = first.bounds[0] if first.failed and first.bounds else None
-            rows.append(
-                (
-                    scenario.value,
-                    data.starred(run),
-                    counted(cell.accuracy),
-                    first,
-                    *others,
-                    *([ask_back_shares.get((run.name, scenario))] if has_ask_backs else []),
-                    *([Measure(name="at worst", value=worst, n=first.n)] if failed else []),
-                )
-            )
-        notes = (ASKED_BACK,) * has_ask_backs
-        notes += (
-            f"At worst: {columns[0].title} if all failed answers counted against it.",
-        ) * failed
-        tables.append(
-            Table(
-                f"should-{should}",
-                CAPTIONS[should],
-                (
-                    *texts("Scenario", "System"),
-                    *numbers("n"),
-                    *columns,
-                    *(numbers("Asks back", decimals=0) if has_ask_backs else ()),
-                    *(numbers("At worst", decimals=0) if failed else ()),
-                ),
-                tuple(rows),
-                section_starts(rows),
-                notes,
-            )
-        )
-    if joint := joint_table(data, head):
-        tables.append(joint)
+    tables = [_should_table(data, cells, ask_back_shares, should) for should in LOOKED_AT]
+    tables = [table for table in (*tables, joint_table(data, head)) if table and table.rows]
     notes = (*notes_under(data.runs, cells.values(), methods=False), head.note())
     notes += (*filter(None, [note_on_fewer_distractors(data, head)]), *data.star_note)
     tables[-1] = replace(tables[-1], notes=(*tables[-1].notes, *notes))
     return tables
+
+
+def _should_table(
+    data: ReportData,
+    cells: Mapping[tuple[str, Scenario, Should], Rates],
+    ask_back_shares: Mapping[tuple[str, Scenario], Measure],
+    should: Should,
+) -> Table:
+    """A line a scenario and system over the questions for which one thing is right."""
+    rows: list[tuple[Cell, ...]] = []
+    for scenario, run in product(SCENARIOS, data.runs):
+        cell = cells.get((run.name, scenario, should))
+        if cell is None:
+            continue
+        first, *others = looked_at(cell, should)
+        asks_back = ask_back_shares.get((run.name, scenario)) if should == "deflect" else None
+        at_worst = None
+        if first.failed and first.bounds:
+            at_worst = Measure(name="at worst", value=first.bounds[0], n=first.n)
+        n = counted(cell.accuracy)
+        rows.append((scenario.value, data.starred(run), n, first, *others, asks_back, at_worst))
+    columns = (
+        *texts("Scenario", "System"),
+        *numbers("n"),
+        *LOOKED_AT[should],
+        *numbers("Asks back", "At worst", decimals=0),
+    )
+    starts = section_starts(rows)
+    table = without_empty(Table(f"should-{should}", CAPTIONS[should], columns, tuple(rows), starts))
+    first_title = LOOKED_AT[should][0].title
+    notes = {
+        "Asks back": ASKED_BACK,
+        "At worst": f"At worst: {first_title} if all failed answers counted against it.",
+    }
+    titles = {column.title for column in table.columns}
+    return replace(table, notes=tuple(note for title, note in notes.items() if title in titles))
 
 
 def joint_table(data: ReportData, head: Headline) -> Table | None:
@@ -167,7 +159,6 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
         head: the recipes and the prompt that count.
         all_recipes: a line for each recipe and prompt of the runs instead.
     """
-    ask_back_shares = shares_asking_back(data, head) if not all_recipes else {}
     lines = []
     for run in data.runs:
         rows = run.rows if all_recipes else head.where(run.rows)
@@ -182,7 +173,6 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
             *([recipe.partition("(")[2].rstrip(")")] if all_recipes else ()),
             *([condition] if all_recipes and len(conditions) > 1 else ()),
             *rates,
-            *([ask_back_shares[run.name, scenario]] if ask_back_shares else ()),
             counted(rates.accuracy),
             rates.accuracy.unjudged,
             rates.accuracy.failed,
@@ -194,12 +184,10 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
         *(texts("Evidence") if all_recipes else ()),
         *(texts("Prompt") if all_recipes and len(conditions) > 1 else ()),
         *numbers("Accuracy", "Deflection", "Hallucination", interval=True),
-        *(numbers("Asks back") if ask_back_shares else ()),
         *numbers("n", "Unjudged", "Failed"),
     )
     notes = (
         *([] if all_recipes else [head.note()]),
-        *([ASKED_BACK] if ask_back_shares else []),
         *filter(None, [note_on_fewer_distractors(data, head)]),
         *notes_under(data.runs, [rates for *_, rates in lines]),
         *data.star_note,

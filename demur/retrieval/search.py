@@ -177,7 +177,9 @@ class Searcher(OpenIndex):
         """As `search`. All queries are searched at once, but a hit is made when it is read."""
         mode = canonical_mode(mode)
         if k < 1:
-            raise UsageError(f"k must be at least 1, not {k}", cure="ask for one hit or more")
+            raise UsageError(
+                f"must be at least 1, not {k}", item="k", cure="ask for one hit or more"
+            )
         if not queries:
             return iter(())
         k, pages = (

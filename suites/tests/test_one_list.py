@@ -21,6 +21,17 @@ def rows_of(folder: Path) -> list[dict]:
     return pq.read_table(folder / "rows.parquet").to_pylist()
 
 
+def compared(first: Path, second: Path) -> tuple[int, float, float]:
+    """(pairs, right of the first, right of the second) over questions to answer and to decline."""
+    differences = [
+        d for d in demur.compare(first, second).result.differences if d.measure == "right behaviour"
+    ]
+    n = sum(d.n for d in differences)
+    return n, *(
+        round(sum(getattr(d, side) * d.n for d in differences), 9) for side in ("first", "second")
+    )
+
+
 def right(row: dict) -> bool:
     return row["outcome"] == ("correct" if row["expected"] == "answer" else "deflected")
 
@@ -95,11 +106,7 @@ def test_vb_counts_one_list(families, tmp_path):
     assert score.measures["caa"].value == (5 * 0.75 + 3 * 0.25) / 15
     # strict, as another run: the reply in prose has no label there
     assert "parser" in json.loads((folders[0] / "manifest.json").read_text())["judge"]
-    [difference] = [
-        d for d in demur.compare(*folders).result.differences if d.measure == "right behaviour"
-    ]
-    assert difference.n == 12  # of 15, three have no label
-    assert (difference.first, difference.second) == (5 / 12, 4 / 12)
+    assert compared(*folders) == (12, 5, 4)  # of 15, three have no label
     page = suite.report(
         families, outputs, tmp_path / "p.html", parser="lenient", resamples=0
     ).read_text()
@@ -192,11 +199,13 @@ def test_certainly_uncertain_counts_one_list(pairs, tmp_path):
     hits, wrongly, missed = 2, 1, 2
     assert by["f1_idk"].value == 2 * hits / (2 * hits + wrongly + missed)
     assert by["cw"].value == pytest.approx(sum(0.8 if credit[id] else -0.8 for id in temporal) / 8)
-    [difference] = [
-        d for d in demur.compare(*folders).result.differences if d.measure == "right behaviour"
-    ]
-    assert difference.n == 10  # the control is in no headline figure
-    assert (difference.first, difference.second) == (sum(credit.values()) / 10, 0.5)
+    assert compared(*folders) == (
+        10,
+        sum(credit.values()),
+        5,
+    )  # the control is in no headline figure
+    [check] = demur.gate(folders[0], min_declined={"parametric": 0.99}).checks
+    assert (check.state, "3 of 5" in check.why or "60.0" in check.why) == ("fail", True), check.why
     total = (score.by["temporal"]["accuracy"].value + score.by["extraneous"]["accuracy"].value) / 2
     assert score.by["total"]["accuracy"].value == total
 
@@ -269,13 +278,6 @@ def test_mm_aqa_counts_one_list(tmp_path):
         cells = [s.matrix(subset, c) for subset in subsets for c in ("base", "vconf")]
         assert sum(m.tp + m.tn for m in cells) == sum(map(right, graded))
         assert sum(m.n for m in cells) == len(graded)
-    [difference] = [
-        d for d in demur.compare(*folders[:2]).result.differences if d.measure == "right behaviour"
-    ]
-    assert difference.n == sum(r["status"] == "graded" for r in rows) == len(items)
-    [difference] = [
-        d
-        for d in demur.compare(folders[1], folders[2]).result.differences
-        if d.measure == "right behaviour"
-    ]
-    assert difference.n == 2 * len(items)  # both conditions
+    both = sum(r["status"] == "graded" for r in rows)
+    assert compared(*folders[:2])[0] == both == len(items)
+    assert compared(folders[1], folders[2])[0] == 2 * len(items)  # both conditions

@@ -327,9 +327,9 @@ def test_people_look_at_what_the_judge_decided(of, n, files, judge, tmp_path, ca
     session.close()
     assert main(["agree", str(task), str(task / "decided.jsonl"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    (confusion,) = found["confusion"]
-    assert sum(map(sum, confusion["table"])) == n
-    assert sum(row[at] for at, row in enumerate(confusion["table"])) == n - 1
+    (name,) = (name for name in found if name.startswith("confusion-"))
+    assert sum(row["all"] for row in found[name]) == n
+    assert sum(row[row[""]] for row in found[name]) == n - 1
     assert main(command) == 0  # the same again: labels stay
 
 

@@ -246,7 +246,7 @@ def test_what_is_printed_to_be_pasted_can_be_pasted_where_folders_have_spaces(
             "--release",
             str(given),
             "-o",
-            str(tmp_path / "my work" / "a sheet.csv"),
+            str(tmp_path / "my work" / "a task"),
         ],
         ["corpus", "export", str(given), "--out", str(tmp_path / "my work" / "corpora")],
         ["export", "inspect", str(given), "--out", str(tmp_path / "my work" / "tasks")],
@@ -258,7 +258,7 @@ def test_what_is_printed_to_be_pasted_can_be_pasted_where_folders_have_spaces(
         pasted += re.findall(
             r"(?:next|then|run): +((?:demur|pip|python) .*)", capsys.readouterr().err
         )
-    assert len(pasted) == 7
+    assert len(pasted) == 8
     for line in pasted:
         assert (
             sum(

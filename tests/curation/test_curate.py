@@ -173,7 +173,7 @@ def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, 
         source, tmp_path / "new", [*world.GATES, gate], more={"version": "1.1.0"}, exhaustive=True
     )
     assert world.bytes_of(again.release.folder) == world.bytes_of(full.release.folder)
-    with trusting(code=True), raises(UsageError):
+    with trusting(code=True), raises(UsageError, ": weak", item="recipe"):
         enlarge(out, [world.simulated("weak")])
 
 

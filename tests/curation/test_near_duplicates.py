@@ -160,7 +160,7 @@ def test_flat_and_tiny_and_odd_images_are_compared_without_harm():
 def test_strokes_that_are_none_are_told():
     whole = image_hash(pictures.chart(1)).whole
     assert same_strokes(whole.strokes, whole.strokes)
-    with raises(DataError):
+    with raises(DataError, cure="file"):
         same_strokes(whole.strokes, b"nonsense")
 
 

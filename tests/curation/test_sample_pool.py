@@ -266,7 +266,7 @@ def test_what_cannot_be_drawn_from_is_refused(towns, tmp_path):
     with raises(UsageError, item="generic"):
         sample_sources([SourceSpec(name="generic")], tmp_path / "pool", seed=0)
     (towns / "questions.jsonl").write_text("")
-    with raises(DataError):
+    with raises(DataError, item="towns"):
         sample_sources([spec(towns)], tmp_path / "pool", seed=0)
     assert not [
         p

@@ -49,7 +49,7 @@ from demur.release import Release, verify
 from demur.release.corpora import Corpora
 from demur.release.export_corpora import export_corpora
 from demur.reports.agree import agreement_of
-from demur.reports.annotate import draw_items, open_task, take, take_labels, write_sheet
+from demur.reports.annotate import open_task, take
 from demur.reports.data import load
 from demur.reports.gate import gate_of_runs, limits
 from demur.reports.html import page
@@ -90,8 +90,6 @@ def _runs(folder: Path) -> None:
     make_demo(folder)
     for run in sorted((folder / "runs").iterdir())[1:]:
         shutil.rmtree(run)
-    data = load([folder / "runs"], folder / "release")
-    write_sheet(data, draw_items(data, 8), folder / "sheet.csv")
 
 
 def _index(folder: Path, kind: Any = "flat") -> None:
@@ -261,10 +259,6 @@ def _read_runs(folder: Path) -> None:
     page(data).encode()
 
 
-def _read_sheet(folder: Path) -> None:
-    take_labels(folder / "sheet.csv")
-
-
 def _read_index(folder: Path) -> None:
     searcher = Searcher(folder, StubEncoder())
     for mode in searcher.modes:
@@ -288,7 +282,6 @@ DOORS: Doors = {
     "build's texts": (_build, _read_build, TEXTS),
     "runs": (_runs, _read_runs, ()),
     "runs' texts": (_runs, _read_runs, TEXTS),
-    "sheet": (_runs, _read_sheet, TEXTS),
     "index": (_index, _read_index, ()),
     "index's manifest": (_index, _read_index, (".json",)),
     "lists": (lambda folder: _index(folder, "ivf-sq8"), _read_index, (".faiss",)),

@@ -57,7 +57,7 @@ def test_candidates_are_ranked_as_among_all_and_what_shares_no_word_is_left_out(
         [3, 0, -1],
         [-1, -1, -1],
     ]
-    with raises(UsageError, "k", "0"):
+    with raises(UsageError, "0", item="k"):
         index.search(["w1"], 0)
 
 
@@ -145,7 +145,7 @@ def test_nothing_and_more_than_there_is(tmp_path):
     index = built(tmp_path, ["one two", "", "..."])
     assert index.search(["one", "?!"], 9).rows.tolist() == [[0, *[-1] * 8], [-1] * 9]
     assert built(tmp_path / "none", ["", ""]).search(["one"], 1).rows.tolist() == [[-1]]
-    with raises(UsageError, "k", "0"):
+    with raises(UsageError, "0", item="k"):
         index.search(["one"], 0)
 
 

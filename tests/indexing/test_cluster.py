@@ -223,7 +223,7 @@ def test_hits_are_those_of_one_machine(two_nodes, tmp_path, kind):
     for mode in (*here.modes, "image->image/text->text", "image->title/lexical"):
         for k in (1, 7, 99):
             assert there.search(queries, mode, k) == here.search(queries, mode, k), (mode, k)
-    with raises(UsageError, "k"):
+    with raises(UsageError, "0", item="k"):
         there.search(queries, "lexical", 0)
 
 

@@ -444,7 +444,7 @@ def test_bad_queries_and_files(tmp_path):
             index.search(queries, 1)
     with raises(UsageError, "8", "7"):
         index.search(np.ones((1, 7), np.float32), 1)
-    with raises(UsageError, "k", "0"):
+    with raises(UsageError, "0", item="k"):
         index.search(vectors[:1], 0)
     with pytest.raises(IndexFileError, match="expected 51x8"):
         Dense(tmp_path, part | {"count": 51})

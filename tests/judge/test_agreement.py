@@ -144,11 +144,11 @@ def test_files_of_labels(tmp_path, capsys):
         == 0
     )
     found = json.loads(capsys.readouterr().out)
-    assert set(found["base_rates"]) == {"a", "b", "rules"}
-    assert found["base_rates"]["rules"]["correct"]["n"] == 1
-    assert found["agreement"]["raw"] == pytest.approx(
-        found["agreement"]["raw"] | {"value": 2 / 3, "n": 3}
-    )
+    rates = {row["labeller"]: row for row in found["base_rates"]}
+    assert set(rates) == {"a", "b", "rules"}
+    assert rates["rules"]["correct"]["n"] == 1
+    raw = next(row for row in found["agreement"] if row["measure"] == "raw")
+    assert (raw["value"], raw["n"]) == (pytest.approx(2 / 3), 3)
     (tmp_path / "bad.csv").write_text("item,label\n,correct\n")
     assert main(["agree", str(tmp_path / "bad.csv")]) == 1
     assert "bad.csv:2" in capsys.readouterr().err
@@ -174,4 +174,5 @@ def test_a_label_that_does_not_tell_wrong_from_declined_agrees_with_both(tmp_pat
     ]
     sheet.write_text("item,label,annotator\n" + "\n".join(rows))
     assert main(["agree", str(sheet), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["agreement"]["raw"]["value"] == 1
+    raw = json.loads(capsys.readouterr().out)["agreement"][0]
+    assert (raw["measure"], raw["value"]) == ("raw", 1)

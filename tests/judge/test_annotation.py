@@ -41,11 +41,9 @@ from demur.judge.measures.agreement import agreed
 from demur.release import FunnelStep, freeze
 from demur.reports.annotate import (
     draw_balanced,
-    draw_items,
     make_task,
     open_task,
     take,
-    write_sheet,
 )
 from demur.reports.data import load
 
@@ -717,7 +715,7 @@ def test_labels_that_are_taken_back_leave_the_run_and_those_of_others_stay(runs,
     assert lines_of(runs[0]) == [other]
 
 
-def test_labels_hold_for_the_judge_of_their_own_run_on_a_sheet_as_on_the_page(runs, tmp_path):
+def test_labels_hold_for_the_judge_of_their_own_run(runs, tmp_path):
     data, folder = load(runs), tmp_path / "task"
     drawn = draw_balanced(data, 4)
     make_task(data, drawn, folder)
@@ -730,24 +728,8 @@ def test_labels_hold_for_the_judge_of_their_own_run_on_a_sheet_as_on_the_page(ru
     assert other == ("model:x", "77", "f" * 64, rubric, shipped)
     assert rubric
     assert shipped
-    for run in runs:
-        (run / "labels.jsonl").unlink()
-    sheet = tmp_path / "sheet.csv"
-    write_sheet(data, draw_items(data, 4), sheet)
-    rows = list(csv.DictReader(sheet.read_text().splitlines()))
-    for said, written in (
-        ("correct", [4, 4]),
-        ("cannot_tell", []),
-    ):  # the second time, they cannot tell after all
-        with sheet.open("w", newline="") as handle:
-            writer = csv.DictWriter(handle, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(row | {"label": said} for row in rows)
-        assert sorted(take(sheet).labels.values()) == written
-        if written:
-            assert [
-                {tuple(line.get(key, "") for key in keys) for line in lines_of(run)} for run in runs
-            ] == bound
+    put_labels(folder, "ann", {item.id: ("cannot_tell", "") for item in drawn})
+    assert take(folder).labels == {}  # the second time, they cannot tell after all
     assert [lines_of(run) for run in runs] == [[], []]
 
 

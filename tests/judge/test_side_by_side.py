@@ -123,16 +123,20 @@ def test_verdicts_lie_side_by_side_and_reports_choose(asked, tmp_path, capsys):
     capsys.readouterr()
     assert main(["judge", "compare", str(run), "--json"]) == 0
     compared = json.loads(capsys.readouterr().out)
-    assert compared["answers"] == N
-    assert compared["unjudged"] == {"local": 0, "kind": N // 8}
-    assert compared["repeat_variance"]["kind"]["value"] == 0.0
-    assert (
-        compared["repeat_variance"]["kind"]["n"] == N - N // 8
+    bias = {(row["judge"], row["bias"]): row for row in compared["judge_biases"]}
+    assert {judge: row["unjudged"] for (judge, _), row in bias.items()} == {
+        "local": 0,
+        "kind": N // 8,
+    }
+    repeated = bias["kind", "repeat variance"]
+    assert (repeated["points"], repeated["n"]) == (
+        0.0,
+        N - N // 8,
     )  # of the others neither time has a grade
     assert (
-        compared["biases"]["kind"]["length"]["value"] < 0
+        bias["kind", "length"]["points"] < 0
     )  # wrong answers are short ones, and it lets them pass
-    assert compared["biases"]["kind"]["self-preference"]["value"] is None
+    assert bias["kind", "self-preference"]["points"] is None
     assert main(["judge", "compare", str(run)]) == 0
     assert "Biases of the judges" in capsys.readouterr().out
     manifest = json.loads((run / "manifest.json").read_text())
@@ -151,11 +155,9 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     assert [row["rates"] for row in rows] == ["as judged", "corrected"]
     assert rows[0]["accuracy"]["value"] == pytest.approx(rows[1]["accuracy"]["value"])
     assert main(["judge", "correct", str(run), "--labels", str(file), "--finite", "--json"]) == 0
-    [cell] = json.loads(capsys.readouterr().out)["corrected"]
+    [_, cell] = json.loads(capsys.readouterr().out)["corrected"]
     assert cell["labels"] == cell["answers"] == N
-    assert cell["rates"]["accuracy"]["low"] == pytest.approx(
-        cell["rates"]["accuracy"]["high"]
-    )  # all are labelled
+    assert cell["accuracy"]["low"] == pytest.approx(cell["accuracy"]["high"])  # all are labelled
     page = demur.report(run, tmp_path / "r.html").path.read_text()
     assert "Labels of people" in page
     some = tmp_path / "some.jsonl"
@@ -168,16 +170,14 @@ def test_rates_are_corrected_and_stale_labels_refused(asked, tmp_path, capsys):
     labelled(other, how=lambda n, row: Outcome.INCORRECT)
     both = [str(run), str(other)]
     assert main(["judge", "correct", *both, "--json"]) == 0
-    mine, its = json.loads(capsys.readouterr().out)["corrected"]
-    assert (mine["rates"]["accuracy"]["value"], its["rates"]["accuracy"]["value"]) == (
-        pytest.approx(1 / 3),
-        0.0,
-    )
+    _, mine, _, its = json.loads(capsys.readouterr().out)["corrected"]
+    assert (mine["accuracy"]["value"], its["accuracy"]["value"]) == (pytest.approx(1 / 3), 0.0)
     assert main(["judge", "correct", *both]) == 0
     assert "Rates corrected by labels" in capsys.readouterr().out
     assert main(["judge", "correct", *both, "--labels", str(some)]) == 2
     assert main(["agree", *both, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["agreement"]["raw"]["n"] == 2 * N
+    agreement = json.loads(capsys.readouterr().out)["agreement"]
+    assert next(row["n"] for row in agreement if row["measure"] == "raw") == 2 * N
     shutil.rmtree(other)
     for bound in (
         {"judge": "model:x"},
@@ -209,29 +209,28 @@ def test_labels_that_tell_only_right_from_wrong_correct_accuracy_alone(asked, tm
         how=lambda n, row: Outcome.DEFLECTED if n % 5 == 0 else row.outcome or Outcome.INCORRECT,
     )
     assert main(["judge", "correct", str(run), "--json"]) == 0
-    [three] = json.loads(capsys.readouterr().out)["corrected"]
+    [_, three] = json.loads(capsys.readouterr().out)["corrected"]
     file.write_text(re.sub("incorrect|deflected", "not_correct", file.read_text()))
     assert main(["report", str(run), "-o", str(tmp_path / "r.html")]) == 1
     assert "judge correct --labels" in capsys.readouterr().err
     file = file.rename(tmp_path / "people.jsonl")
     assert main(["judge", "correct", str(run), "--labels", str(file), "--json"]) == 0
-    [two] = json.loads(capsys.readouterr().out)["corrected"]
-    assert list(two["rates"]) == ["accuracy"]
+    [_, two] = json.loads(capsys.readouterr().out)["corrected"]
+    assert two["deflection"] is None
+    assert two["hallucination"] is None
     for key in (
         "value",
         "low",
         "high",
     ):  # the power of the verdicts may differ: it serves all rates that are known
-        assert two["rates"]["accuracy"][key] == pytest.approx(
-            three["rates"]["accuracy"][key], abs=0.01
-        ), key
+        assert two["accuracy"][key] == pytest.approx(three["accuracy"][key], abs=0.01), key
     assert main(["judge", "correct", str(run), "--labels", str(file)]) == 0
     assert "accuracy alone" in capsys.readouterr().out
 
 
 def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     from demur.judge.annotation.task import put_labels, read_task, shipped_version
-    from demur.reports.annotate import draw_balanced, make_task, take_task
+    from demur.reports.annotate import draw_balanced, make_task, take
 
     run = copied(asked, tmp_path)
     data = load([run])
@@ -245,7 +244,7 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
         "ann",
         {i.id: ("correct" if "Paris" in i.shown[1][1] else "incorrect", "") for i in known},
     )
-    taken = take_task(tmp_path / "task")
+    taken = take(tmp_path / "task")
     assert list(taken.labels.values()) == [42]
     assert len(load([run]).runs[0].drawn.codes) == 42  # a draw: they correct rates by themselves
     assert (
@@ -257,7 +256,7 @@ def test_a_page_of_a_runs_answers_and_its_labels_taken(asked, tmp_path, capsys):
     found = json.loads(
         capsys.readouterr().out.partition('{\n "corrected"')[2].join(['{\n "corrected"', ""])
     )
-    assert found["corrected"][0]["rates"]["deflection"]["value"] == pytest.approx(0, abs=0.02)
+    assert found["corrected"][1]["deflection"]["value"] == pytest.approx(0, abs=0.02)
 
     one = known[0].id
     put_labels(tmp_path / "task", "bob", {one: ("deflected", "")})
@@ -342,15 +341,15 @@ def test_a_bias_has_an_interval_of_some_width():
     """Three answers graded alike on either side gave 0.0 [0.0, 0.0] once."""
     from demur.reports.judges import JudgeComparison, JudgedAnswer, biases
 
-    def bias(early, late):
+    def bias(own, others):
         answers = [
-            JudgedAnswer("s", "", 9, place, {"a": mine, "b": "correct"})
-            for place, said in ((0.1, early), (0.9, late))
+            JudgedAnswer("s", model, 9, {"a": mine, "b": "correct"})
+            for model, said in (("m", own), ("", others))
             for mine in said
         ]
-        return biases(JudgeComparison(("a", "b"), answers, {}, {}, {}, "other judges"), "a")[
-            "position"
-        ]
+        models = {"a": "m", "b": ""}
+        compared = JudgeComparison(("a", "b"), answers, {}, models, "other judges")
+        return biases(compared, "a")["self-preference"]
 
     alike = bias(["correct"] * 3, ["correct"] * 3)
     assert (alike.value, alike.n, alike.others) == (0, 3, 3)

@@ -1,4 +1,4 @@
-"""Responses for people to label: balanced, blind, and taken back with every mistake told."""
+"""Responses for people to label: balanced, blind, and taken back from a spreadsheet with every mistake told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from errors import raises
 
 from demur.cli import main
 from demur.core.errors import BadInput, UsageError
-from demur.reports.annotate import count_by_system, draw_items, take_labels, write_sheet
+from demur.judge.annotation.task import read_task
+from demur.reports.annotate import draw_balanced, open_task, take, write_sheet
 from demur.reports.data import ReportData, load
 
 
@@ -35,30 +36,23 @@ def filled(sheet: Path, label: object, delimiter: str = ",") -> None:
         writer.writerows(row | {"label": label(row)} for row in rows)  # type: ignore[operator]
 
 
-def test_as_many_of_each_scenario_the_same_every_time_and_shuffled(data: ReportData) -> None:
-    items = draw_items(data, 41)
-    assert {n for scenarios in count_by_system(items).values() for n in scenarios.values()} == {
-        10,
-        11,
-    }
-    assert all(sum(scenarios.values()) == 41 for scenarios in count_by_system(items).values())
-    assert (
-        [i.id for i in items]
-        == [i.id for i in draw_items(data, 41)]
-        != [i.id for i in draw_items(data, 41, seed=1)]
-    )
+def test_as_many_of_each_scenario_the_same_every_time(data: ReportData) -> None:
+    items = draw_balanced(data, 41)
+    counts = Counter((i.run.name, i.row.scenario) for i in items)
+    assert set(counts.values()) == {10, 11}
+    again, other = draw_balanced(data, 41), draw_balanced(data, 41, seed=1)
+    assert [i.id for i in items] == [i.id for i in again] != [i.id for i in other]
     assert len({i.id for i in items}) == len(items)
-    assert len({i.run.name for i in items[:12]}) > 1
-    assert all(i.row.outcome is not None for i in items)
     with pytest.raises(UsageError):
-        draw_items(data, 0)
+        draw_balanced(data, 0)
 
 
-def test_the_sheet_is_blind(data: ReportData, tmp_path: Path) -> None:
-    items = draw_items(data, 12)
-    key = write_sheet(data, items, tmp_path / "sheet.csv")
-    text = (tmp_path / "sheet.csv").read_text()
-    for name in (
+def test_the_sheet_is_blind(demo: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    open_task(folder, demo[1], n=12, release=demo[0])
+    sheet = write_sheet(folder)
+    text = sheet.read_text()
+    hidden = (
         "reader",
         "cautious",
         "small-lm",
@@ -66,17 +60,18 @@ def test_the_sheet_is_blind(data: ReportData, tmp_path: Path) -> None:
         "parametric",
         "incorrect",
         "no match",
-    ):
+    )
+    for name in hidden:
         assert name not in text
-    rows = rows_of(tmp_path / "sheet.csv")
-    assert Counter(row["item"] for row in rows) == Counter(i.id for i in items)
-    assert all(row["accepted"] and row["response"] and not row["label"] for row in rows)
+    rows = rows_of(sheet)
+    _, items = read_task(folder)
+    assert Counter(row["item"] for row in rows) == Counter(item.id for item in items)
+    assert all(row["Accepted"] and row["Answer"] and not row["label"] for row in rows)
     shown = [name for row in rows for name in row["images"].split("; ") if name]
     assert shown
-    assert all((tmp_path / name).stat().st_size for name in shown)
-    assert len(key.read_text().splitlines()) == len(items)
-    with raises(UsageError, item=tmp_path / "sheet.csv", cure="--out"):
-        write_sheet(data, items, tmp_path / "sheet.csv")
+    assert all((folder / "images" / name).stat().st_size for name in shown)
+    with raises(UsageError):
+        write_sheet(folder)
 
 
 @pytest.mark.heavy
@@ -85,119 +80,81 @@ def test_labels_come_back_and_agree_as_counted_by_hand(
 ) -> None:
     """A person who calls every fifth item incorrect, in a spreadsheet that writes semicolons; kappa recounted."""
     runs = copied(demo, tmp_path / "runs")
-    sheet = tmp_path / "sheet.csv"
-    assert (
-        main(
-            [
-                "annotate",
-                "draw",
-                str(tmp_path / "runs"),
-                "-n",
-                "40",
-                "-o",
-                str(sheet),
-                "--release",
-                str(demo[0]),
-            ]
-        )
-        == 0
-    )
-    truth = {i.id: str(i.row.outcome) for i in draw_items(load(runs, demo[0]), 40)}
+    task = tmp_path / "task"
+    words = [str(tmp_path / "runs"), "-n", "40", "-o", str(task), "--release", str(demo[0])]
+    assert main(["annotate", "draw", *words]) == 0
+    data = load(runs, demo[0])
+    drawn = draw_balanced(data, 40)
+    truth = {i.id: i.row.outcome.value for i in drawn if i.row.outcome}
     said = {
-        item: "incorrect"
-        if n % 5 == 0
-        else "NOT ATTEMPTED"
-        if label == "deflected"
-        else label.upper()
-        for n, (item, label) in enumerate(truth.items())
+        item.id: "incorrect" if n % 5 == 0 else truth.get(item.id, "deflected").upper()
+        for n, item in enumerate(drawn)
     }
-    filled(sheet, lambda row: said[row["item"]], ";")
+    filled(task / "sheet.csv", lambda row: said[row["item"]], ";")
+    words = ["annotate", "import", str(task), str(task / "sheet.csv"), "--as", "maria"]
+    assert main(words) == 0
     capsys.readouterr()
-    assert main(["annotate", "take", str(sheet), "--json"]) == 0
+    assert main(["annotate", "take", str(task), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["blank"] == 0
     assert sorted(found["labels"].values()) == [40, 40, 40]
-    key = {
-        line["item"]: Path(line["run"]).name
-        for line in map(json.loads, (tmp_path / "sheet.key.jsonl").read_text().splitlines())
-    }
-    names = {"NOT ATTEMPTED": "deflected"}
-    data = load(runs, demo[0])
     cells = {
         i.id: (i.run.name, i.row.scenario, i.row.condition, i.row.recipe, i.row.outcome)
-        for i in draw_items(data, 40)
+        for i in drawn
+        if i.row.outcome
     }
-    drawn = Counter(cells.values())
+    counts = Counter(cells.values())
     graded = Counter(
         (run.name, r.scenario, r.condition, r.recipe, r.outcome)
         for run in data.runs
         for r in run.rows
         if r.outcome
     )
-    for row in found["agreement"][
-        :3
-    ]:  # each label counts for the graded answers of its scenario and verdict
+    for row in found["agreement"][:3]:  # each label counts for the answers that it stands for
         pairs = [
-            (truth[i], names.get(said[i], said[i].lower()), graded[cells[i]] / drawn[cells[i]])
-            for i in truth
-            if key[i] == row["system"]
+            (truth[i], said[i].lower(), graded[cell] / counts[cell])
+            for i, cell in cells.items()
+            if cell[0] == row["system"]
         ]
         every = sum(weight for *_, weight in pairs)
         share = sum(weight for a, b, weight in pairs if a == b) / every
-        one, other = Counter(), Counter()
+        one, other = Counter[str](), Counter[str]()
         for a, b, weight in pairs:
-            one[a] += weight / every
-            other[b] += weight / every
+            one[a] += weight / every  # type: ignore[assignment]
+            other[b] += weight / every  # type: ignore[assignment]
         chance = sum(one[x] * other[x] for x in one)
         assert row["agreement"] == pytest.approx(share)
         assert row["kappa"] == pytest.approx((share - chance) / (1 - chance))
-        assert row["n"] == 40
+        assert row["n"] == len(pairs)
     before = {run.name: (run / "labels.jsonl").read_bytes() for run in runs}
-    assert main(["annotate", "take", str(sheet)]) == 0
+    assert main(["annotate", "take", str(task)]) == 0
     assert "kappa" in capsys.readouterr().out
     assert {run.name: (run / "labels.jsonl").read_bytes() for run in runs} == before
 
 
 @pytest.mark.heavy
-def test_every_mistake_in_a_sheet_is_told_and_nothing_is_written(
+def test_answers_that_changed_since_are_told_and_nothing_is_written(
     demo: tuple[Path, list[Path]], tmp_path: Path
 ) -> None:
     runs = copied(demo, tmp_path / "runs")
-    data = load(runs, demo[0])
-    sheet = tmp_path / "sheet.jsonl"
-    write_sheet(data, draw_items(data, 8), sheet)
-    rows = [json.loads(line) for line in sheet.read_text().splitlines()]
-    for row in rows:
-        row["label"] = "correct"
-    rows[0]["label"] = "right"
-    rows[1]["item"] = "foreign"
-    rows[2]["item"] = rows[3]["item"]
-    key = tmp_path / "sheet.key.jsonl"
-    lines = [json.loads(line) for line in key.read_text().splitlines()]
-    changed = next(line for line in lines if line["item"] == rows[4]["item"])
-    changed["answer"] = "0" * 16
-    key.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    sheet.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder = tmp_path / "task"
+    open_task(folder, runs, n=8, release=demo[0])
+    sheet = write_sheet(folder)
+    filled(sheet, lambda row: "correct")
+    assert main(["annotate", "import", str(folder), str(sheet), "--as", "maria"]) == 0
+    lines = [json.loads(line) for line in (folder / "items.jsonl").read_text().splitlines()]
+    lines[0]["about"]["answer"] = "0" * 16
+    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(BadInput) as told:
-        take_labels(sheet)
-    for part in ("'right'", "foreign", "twice", "changed"):
-        assert part in str(told.value)
+        take(folder)
+    assert lines[0]["id"] in str(told.value)
     assert not any((run / "labels.jsonl").exists() for run in runs)
-    rows[0]["label"], rows[1]["item"], rows[2]["item"], rows[4]["label"] = "", "", "", ""
-    sheet.write_text("".join(json.dumps(row) + "\n" for row in rows[3:4]))
-    taken = take_labels(sheet)
-    assert sum(taken.labels.values()) == 1
-    assert taken.blank == len(lines) - 1
-    key.unlink()
-    with pytest.raises(UsageError, match="key"):
-        take_labels(sheet)
 
 
 def test_responses_that_are_formulas_stay_text(
     hostile: tuple[Path, list[Path]], tmp_path: Path
 ) -> None:
-    data = load(hostile[1], hostile[0])
-    write_sheet(data, draw_items(data, 8), tmp_path / "sheet.csv")
-    for row in rows_of(tmp_path / "sheet.csv"):
+    open_task(tmp_path / "task", hostile[1], n=8, release=hostile[0])
+    for row in rows_of(write_sheet(tmp_path / "task")):
         assert not any(cell.startswith(("=", "+", "-", "@")) for cell in row.values())
-        assert "\x1b" not in row["response"]
+        assert "\x1b" not in row["Answer"]

@@ -80,14 +80,39 @@ def test_limits_are_met_broken_or_undecided(demo, tmp_path, capsys):
     [
         ["--min-accuracy", "full=0.5"],
         ["--min-declined", "oracle=0.5"],
+        ["--min-accuracy", "adversarial=0.5"],
         ["--min-accuracy", "oracle=0.5", "--questions", "4"],
         [],
     ],
-    ids=["not asked", "nothing to decline", "of the plan", "no limit"],
+    ids=["not asked", "nothing to decline", "nothing to answer", "of the plan", "no limit"],
 )
 def test_what_cannot_be_meant_is_refused(demo, words):
     release, runs = demo
     assert main(["gate", str(runs[0]), "--release", str(release), *words]) == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "n", "share"),
+    [
+        (Limit("min", "accuracy", Scenario.ORACLE, 0.5), 70, "100.0 %"),
+        (Limit("max", "deflection", Scenario.ORACLE, 0.5), 70, "0.0 %"),
+        (Limit("min", "declined", Scenario.ORACLE, 0.5), 30, "100.0 %"),
+        (Limit("max", "hallucination", Scenario.ORACLE, 0.5), 100, "0.0 %"),
+    ],
+)
+def test_a_limit_counts_the_questions_that_it_is_about(limit, n, share):
+    """Thirty of a hundred questions have no answer, and declining them is no lack of accuracy."""
+    answered, declined = judged(0, 100).rows, "deflect"
+    rows = [
+        row.model_copy(
+            update={"expected": declined, "outcome": Outcome.DEFLECTED} if i < 30 else {}
+        )
+        for i, row in enumerate(answered)
+    ]
+    (check,) = gate_of_runs(Run("mine", Path("mine"), {}, rows), [limit]).checks
+    assert check.state == "pass"
+    assert f"n = {n}" in check.why
+    assert check.why.startswith(share)
 
 
 def test_a_sweep_in_the_run_is_no_part_of_the_gate(demo):
@@ -419,6 +444,7 @@ def test_a_plan_says_how_many_questions_can_decide(judge):
 
 def test_a_plan_refuses_what_will_not_be_asked():
     n = {Scenario.ORACLE: 10, Scenario.ADVERSARIAL: 10}
+    accuracy = limits_of(min_accuracy={"oracle": 0.5})
     for asked in (
         limits_of(min_declined={"full": 0.5}),
         limits_of(min_declined={"oracle": 0.5}),
@@ -427,13 +453,17 @@ def test_a_plan_refuses_what_will_not_be_asked():
         with pytest.raises(UsageError):
             plan(asked, n)
     assert plan(limits_of(min_declined={"oracle": 0.5}), n, unanswerable=10) == []
+    assert plan(accuracy, n) == []
+    assert [c.state for c in plan(accuracy, n, unanswerable=9)] == ["undecided"]
+    with pytest.raises(UsageError):
+        plan(accuracy, n, unanswerable=10)
 
 
 def test_the_tightest_limits_can_be_decided_and_tighter_ones_cannot():
     for limit in tightest_limits(40, "local"):
         tighter = limit.value + (0.01 if limit.side == "min" else -0.01)
         mine = limit._replace(scenario=Scenario.EMPTY)
-        if limit.rate == "accuracy":
+        if limit.rate in ("accuracy", "deflection"):
             mine = limit._replace(scenario=Scenario.FULL)
         assert plan([mine], dict.fromkeys(Scenario, 40)) == []
         assert plan([mine._replace(value=tighter)], dict.fromkeys(Scenario, 40))

@@ -1,4 +1,4 @@
-"""Open and closed weights apart in Table 4."""
+"""Sections of Table 4: those that the user states."""
 
 from __future__ import annotations
 
@@ -11,73 +11,26 @@ from demur.cli import main
 from demur.core.errors import UsageError
 from demur.reports import cells, paper_tables
 from demur.reports.data import ReportData
-from demur.reports.paper_tables import CLOSED, OPEN, OTHER, checked_groups, weights
-
-
-@pytest.mark.parametrize(
-    ("system", "found"),
-    [
-        ("model:openai/gpt-4o", CLOSED),
-        ("model:openai/o3", CLOSED),
-        ("model:anthropic/claude-opus-4", CLOSED),
-        ("model:gemini/gemini-2.5-pro", CLOSED),
-        ("model:openai/gpt-oss-120b", ""),
-        ("model:google/gemma-3-27b-it", OPEN),
-        ("model:Qwen/Qwen2.5-VL-32B-Instruct", OPEN),
-        ("model:hf:mine", OPEN),
-        ("model:SmolLM2-135M", ""),
-        ("model:EleutherAI/gpt-neox-20b", OPEN),
-        ("model:allenai/olmo-2", OPEN),
-        ("model:python:m:f", ""),
-        ("reader?min=0.5", ""),
-        ("python:m:f", ""),
-        ("answers:gpt-4o.jsonl", ""),
-        ("small-lm", ""),
-    ],
-)
-def test_what_a_name_says_of_the_weights(system: str, found: str) -> None:
-    assert weights(system) == found
-
-
-def systems(data: ReportData, **names: str) -> ReportData:
-    runs = tuple(
-        replace(r, manifest={**r.manifest, "system": names.get(r.name.replace("-", "_"), "x")})
-        for r in data.runs
-    )
-    return replace(data, runs=runs)
+from demur.reports.paper_tables import OTHER, check_groups
 
 
 def test_sections_of_table_4(data: ReportData) -> None:
     head = cells.headline(data.runs)
     whole = paper_tables.table4(data, head)
-    assert [c.title for c in whole.columns][:2] != [
-        "System",
-        "Weights",
-    ]  # nobody can tell: as it was
-    known = systems(
-        data, reader="model:openai/gpt-5", cautious="model:Qwen/Qwen2.5-VL-7B", small_lm="reader"
-    )
-    table = paper_tables.table4(known, head)
+    assert "Group" not in [column.title for column in whole.columns]
+    stated = replace(data, groups={"small-lm": "open", "cautious": "closed"})
+    table = paper_tables.table4(stated, head)
     assert [row[:2] for row in table.rows] == [
-        ("cautious", OPEN),
-        ("reader", CLOSED),
-        ("small-lm", OTHER),
+        ("small-lm", "open"),
+        ("cautious", "closed"),
+        ("reader", OTHER),
     ]
     assert table.rules == {1, 2}
-    assert {(row[0], *row[2:]) for row in table.rows} == {row[:1] + row[1:] for row in whole.rows}
-    assert table.columns[1].title == "Weights"
+    assert {(row[0], *row[2:]) for row in table.rows} == set(whole.rows)
     for form in ("terminal", "markdown", "latex", "csv"):
-        assert OPEN in table.render(form, width=200)  # type: ignore[arg-type]
-    given = replace(
-        known, groups=checked_groups({"small-lm": "Ours", "cautious": "closed"}, known.runs)
-    )
-    assert [row[:2] for row in paper_tables.table4(given, head).rows] == [
-        ("reader", CLOSED),
-        ("cautious", CLOSED),
-        ("small-lm", "Ours"),
-    ]
+        assert "open" in table.render(form, width=200)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="reader"):
-        checked_groups({"raeder": "open"}, known.runs)
+        check_groups({"raeder": "open"}, data.runs)
 
 
 @pytest.mark.heavy

@@ -11,9 +11,7 @@ import pytest
 from errors import raises
 
 from demur.core.errors import BadInput, DataError, UsageError
-from demur.evaluation.run_folder import Timing, timings_path
-from demur.reports import html
-from demur.reports.data import find_runs, load, read_rows, read_run
+from demur.reports.data import find_runs, load, read_rows
 
 Demo = tuple[Path, list[Path]]
 
@@ -41,7 +39,6 @@ def test_without_a_release_there_are_still_numbers(run: Path) -> None:
     assert data.release is None
     assert not data.samples
     assert data.runs[0].judges == ("local",)
-    assert data.runs[0].usage["responses"] == len(data.runs[0].rows)
 
 
 @pytest.mark.parametrize(
@@ -140,27 +137,3 @@ def test_human_labels_are_read_and_checked(run: Path) -> None:
         load([run])
     assert len(caught.value.problems) == 3
     assert "labelled twice" in caught.value.problems[2]
-
-
-def test_what_no_reply_told_is_not_a_zero(run: Path, tmp_path: Path) -> None:
-    """Tokens that nobody counted, and caches of which nothing is known, are told as such."""
-    told = html._usage_sentence(read_run(run).usage)
-    assert "tokens." in told
-    assert "cache" not in told
-    silent = shutil.copytree(run, tmp_path / "silent")
-    lines = [json.loads(line) for line in (silent / "responses.jsonl").read_text().splitlines()]
-    for line in lines:
-        line["response"].pop("usage", None)
-    (silent / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    for line, odd in zip(
-        lines, ("x", 7, {"usage": "x"}, {"usage": {"prompt": "x", "completion": []}}), strict=False
-    ):
-        line["response"] = odd  # of a stranger's run
-    (silent / "responses.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    asks = [line["ask"] for line in lines[:4]]
-    with timings_path(silent).open("w") as handle:
-        for n, ask in enumerate(asks):
-            handle.write(Timing(ask=ask, latency_s=1.0, cached=n == 0).model_dump_json() + "\n")
-    assert html._usage_sentence(read_run(silent).usage) == (
-        f"{len(lines):,} responses (1 of 4 timed ones from a cache); none reports its tokens."
-    )

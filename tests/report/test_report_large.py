@@ -45,12 +45,10 @@ def test_samples_are_drawn_by_hash_and_whole_where_a_run_is_too_large_to_browse(
     assert main_cells(cut, head) == main_cells(data, head)
     found = payload(cut, head, image_budget=0)
     whole = payload(data, head, image_budget=0)
-    assert set(found["samples"]["id"]) == few
-    assert 200 < len(found["items"]["sample"]) <= 300
-    asked = [whole["samples"]["id"][s] for s in whole["items"]["sample"]]
-    assert len(found["items"]["sample"]) == sum(
-        s in few for s in asked
-    )  # each with all that it was asked
+    assert {sample["id"] for sample in found["samples"]} == few
+    assert 200 < len(found["items"]) <= 300
+    asked = [whole["samples"][item["sample"]]["id"] for item in whole["items"]]
+    assert len(found["items"]) == sum(s in few for s in asked)  # each with all that it was asked
     said = next(line for line in caveats(cut) if "sample browser" in line)
     assert f"shows {len(few)} of 48 samples" in said
     small = page(cut, image_budget=0)

@@ -179,7 +179,7 @@ def test_usage_errors(folder):
         searcher.search([Query("x")], "image->titel", 3)
     with raises(UsageError, item="query 0"):
         searcher.search([Query("x")], "image->title", 3)
-    with raises(UsageError, "k", "0"):
+    with raises(UsageError, "0", item="k"):
         searcher.search([Query("x")], "lexical", 0)
     assert canonical_mode("image-to-title/lexical") == "image->title/lexical"
 
@@ -319,7 +319,7 @@ def test_bad_documents_are_named_together_or_skipped_and_listed(tmp_path):
     assert "i3" not in [
         h.document for h in searcher.search([Query(image=picture(3))], "image->image", 50)[0]
     ]
-    with raises(DataError):
+    with raises(DataError, cure="corpus"):
         build_index([], StubEncoder(), tmp_path / "none")
 
 

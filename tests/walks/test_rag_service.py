@@ -13,7 +13,7 @@ from rag_server import as_json, service
 from report_factory import make_release
 
 from demur.cli import main
-from demur.core.records import Response
+from demur.core.records import Response, Row
 from demur.release import Release
 from demur.reports.rag import RETRIEVALS, Question, diagnosis, faults_table, rag_tables
 from demur.reports.tables import to_records
@@ -354,7 +354,7 @@ def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):
     halves = [[s for s in samples if bool(s.images) is image][:8] for image in (False, True)]
     results = ("correct", "unjudged", "unjudged", "failed") * 2
     asked = [
-        Question("mine", "full", s, found, result, "", Response(), "", "full", None)
+        Question("mine", verdict_row(s.id, result), s, Response(), found)
         for half, found in zip(halves, RETRIEVALS, strict=False)
         for s, result in zip(half, results, strict=True)
     ]
@@ -365,4 +365,21 @@ def test_what_a_retriever_found_does_not_wait_for_the_judge(tmp_path):
         2,
     )
     [said] = diagnosis(asked)
-    assert "6 of 6 text questions and for 0 of 6 with an image" in said
+    assert "found gold for 6 of 6 text questions and for 0 of 6 with an image" in said
+
+
+def verdict_row(sample: str, result: str) -> Row:
+    graded = result not in ("unjudged", "failed")
+    return Row(
+        ask=sample,
+        context=sample,
+        sample=sample,
+        source="x",
+        scenario="full",
+        condition="moderate",
+        recipe="full",
+        k_used=0,
+        expected="answer",
+        status="graded" if graded else result,
+        outcome=result if graded else None,
+    )

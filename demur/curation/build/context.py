@@ -99,65 +99,74 @@ async def open_context(
     recipe: BuildRecipe, out: Path, **work: Unpack[Work]
 ) -> AsyncIterator[BuildContext]:
     """Read the sources, and open judge, encoder, gates and monitors."""
-    base, skip_bad, steps = (
-        work.get("base", Path()),
-        work.get("skip_bad", False),
-        work.get("steps", QUIET),
-    )
-    concurrency, prices = work.get("concurrency"), work.get("prices")
+    steps = work.get("steps", QUIET)
     steps.stage("read the sources")
     folder = out / "build"
-    record_recipe(recipe, out, base=base, skip_bad=skip_bad)
+    stated = FolderRecipe(recipe, work.get("base", Path()), work.get("skip_bad", False), out)
+    record_recipe(recipe, out, base=stated.base, skip_bad=stated.skip_bad)
     if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
         need_bertopic()
     encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)
-    judge_context = JudgeContext(folder / "calls.sqlite", concurrency, prices=prices)
-    judge = open_judge(recipe.judge, judge_context)
-    stated = FolderRecipe(recipe, base, skip_bad, out)
-    pool, bases = read_inputs(stated, encoder=encoder, steps=steps)
-    prompts, embed, read = Prompts(), Embedder(encoder), partial(read_image, root=pool.root)
-    from demur.models import Budget
-
-    budget = (work.get("budget") or Budget(None)).recorded_in(folder / "calls.sqlite")
-    judge_context.budget = budget
-    context = SystemContext(
-        read_image=read,
-        embed=embed,
-        pool=pool.samples,
-        prompts=prompts,
-        recognise=Recogniser(encoder, captioned(pool.full_pool.documents()), read),
-        ledger=folder / "calls.sqlite",
-        concurrency=concurrency,
-        budget=budget,
-        prices=prices,
+    judge_context = JudgeContext(
+        folder / "calls.sqlite", work.get("concurrency"), prices=work.get("prices")
     )
+    judge = open_judge(recipe.judge, judge_context)
+    pool, bases = read_inputs(stated, encoder=encoder, steps=steps)
+    embed = Embedder(encoder)
+    context = replace(_system_context(pool, encoder, folder, work), embed=embed)
+    judge_context.budget = context.budget
     specs = {s.id: s for s in (*recipe.gates, *recipe.monitors)}
     async with AsyncExitStack() as stack:
         runner = GateRunner(
-            GateQuestions(specs, recipe.seed, prompts),
+            GateQuestions(specs, recipe.seed, context.prompts),
             gate_opener(specs, context, work.get("models") or {}),
             judge,
             folder / "journal.jsonl",
-            max_in_flight=concurrency or 8,
+            max_in_flight=context.concurrency or 8,
         )
         stack.push_async_callback(runner.close)
+        # report systems that cannot be opened or asked before anything is indexed
+        parts: dict[str, Any] = {name: runner.system(name) for name in specs} | {JUDGE: judge}
         namer = None
         if (spec := recipe.topic_names) is not None:
             options = model_options(spec.options)
-            namer = ModelSystem(
-                split_part(spec.system)[1],
-                replace(context, options=options),
-            )
+            namer = ModelSystem(split_part(spec.system)[1], replace(context, options=options))
             stack.push_async_callback(namer.close)
-        # report systems that cannot be opened or asked before anything is indexed
-        systems: dict[str, System] = {name: runner.system(name) for name in specs}
-        systems |= {} if namer is None else {"topic_names": namer}
+            parts["topic_names"] = namer
         stored = runner.met | {JUDGE} if runner.met else runner.met
-        for line in await preflight({**systems, JUDGE: judge}, stored=stored.__contains__):
+        for line in await preflight(parts, stored=stored.__contains__):
             steps.warn(line)
         yield BuildContext(
-            recipe, out, skip_bad, steps, pool, judge, encoder, embed, runner, prompts, bases, namer
+            recipe=recipe,
+            out=out,
+            skip_bad=stated.skip_bad,
+            steps=steps,
+            pool=pool,
+            judge=judge,
+            encoder=encoder,
+            embed=embed,
+            runner=runner,
+            prompts=context.prompts,
+            bases=bases,
+            namer=namer,
         )
+
+
+def _system_context(pool: SampledPool, encoder: Encoder, folder: Path, work: Work) -> SystemContext:
+    """What gates and monitors are opened with."""
+    from demur.models import Budget
+
+    ledger, read = folder / "calls.sqlite", partial(read_image, root=pool.root)
+    return SystemContext(
+        read_image=read,
+        pool=pool.samples,
+        prompts=Prompts(),
+        recognise=Recogniser(encoder, captioned(pool.full_pool.documents()), read),
+        ledger=ledger,
+        concurrency=work.get("concurrency"),
+        budget=(work.get("budget") or Budget(None)).recorded_in(ledger),
+        prices=work.get("prices"),
+    )
 
 
 async def unready(recipe: BuildRecipe) -> list[str]:

@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from demur.core.progress import Progress
 from demur.core.records import Drop, Sample
-from demur.corpora.leaks import Leaks, adopt_negatives
-from demur.corpora.near_duplicates import IMAGE_THRESHOLDS
 from demur.curation.build.knowledge_bases import KnowledgeBase, nothing_to_mine
 from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.sample_pool import SampledPool
-from demur.curation.mining.mine import mine_samples
+from demur.curation.mining.mine import adopt_own_negatives, mine_samples
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.queries import Mining, supported_options
 from demur.retrieval.recall import Choice
@@ -47,7 +45,9 @@ def mine_pool(
         todo = [s for s in survivors if s.source == source]
         if base.searcher is None:
             for sample in todo:
-                mined[sample.id], leaking = _adopt(sample, base, pool)
+                mined[sample.id], leaking = adopt_own_negatives(
+                    sample, base.retrieval_spec, pool.image_hashes
+                )
                 drops += leaking
             continue
         pool_samples = [s for s in pool.samples if s.source == source]
@@ -62,15 +62,6 @@ def mine_pool(
             mined[sample.id] = base.placed(sample)
             drops += outcome.drops
     return choices, mined, drops
-
-
-def _adopt(sample: Sample, base: KnowledgeBase, pool: SampledPool) -> tuple[Sample, list[Drop]]:
-    """A sample of a source that nothing is mined for, with its own negatives if they are adopted."""
-    retrieval = base.retrieval_spec
-    if not retrieval.adopts:
-        sample = sample.model_copy(update={"negatives": ()})
-    near = IMAGE_THRESHOLDS[retrieval.same_image]
-    return adopt_negatives(sample, Leaks(sample, pool.image_hashes, image_near=near))
 
 
 def _open_mining(

@@ -7,7 +7,9 @@ The recipe is read as by a build (`demur.curation.build.inputs`). Verdicts of th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -27,6 +29,7 @@ from demur.curation.build.replays import ALGORITHM1, DRAWN, LEFT, Projection, pr
 from demur.curation.build.sample_pool import SampledPool, kept_pool
 from demur.curation.build.verdicts import (
     GateRates,
+    KnownVerdicts,
     Origin,
     Place,
     known_verdicts,
@@ -190,71 +193,86 @@ def estimate_build(
     askable = Askable.of_pool(recipe, pool, skips, verdicts.recorded)
     projection = project(recipe, pool.samples, askable, verdicts, rates)
     recorded = verdicts.count_recorded(pool.samples)
-    lines = []
-    for place, to_ask, naive in zip(
-        places, projection.mean(LEFT), projection.mean(ALGORITHM1), strict=True
-    ):
-        name, stage = place
-        most_calls, had, cost = (
-            askable.most_calls(name, stage, pool.samples),
-            recorded[place],
-            costs[place],
+    return _Plan(recipe, pool.samples, askable, rates, costs, recorded, projection).estimate(
+        verdicts
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What an estimate follows from."""
+
+    recipe: BuildRecipe
+    samples: Sequence[Sample]
+    askable: Askable
+    rates: GateRates
+    costs: Mapping[Place, CallCost]
+    recorded: Counter[Place]
+    """Labels that the build folder holds."""
+    projection: Projection
+
+    def estimate(self, verdicts: KnownVerdicts) -> BuildEstimate:
+        """The estimate.
+
+        Args:
+            verdicts: that it is based on.
+        """
+        low, high = self.projection.questions_interval(np.ones(len(self.costs)))
+        kept_low, kept_high = self.projection.kept_interval()
+        basis = self._basis()
+        price_notes = dict.fromkeys(note for cost in self.costs.values() for note in cost.notes)
+        return BuildEstimate(
+            samples=len(self.samples),
+            candidates=max(map(len, self.askable.kinds.values())),
+            lines=tuple(self._lines()),
+            calls=(round(self.recorded.total() + low), round(self.recorded.total() + high)),
+            money=self._money_interval(),
+            kept=round(self.projection.kept_share, 4),
+            kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
+            verdicts=verdicts.total,
+            basis=basis,
+            notes=(*verdicts.notes, *_notes(self.recipe, basis), *price_notes),
         )
-        lines.append(
-            StageEstimate(
+
+    def _lines(self) -> Iterator[StageEstimate]:
+        specs, projection = self.recipe.specs(), self.projection
+        for place, to_ask, naive in zip(
+            self.costs, projection.mean(LEFT), projection.mean(ALGORITHM1), strict=True
+        ):
+            (name, stage), cost, had = place, self.costs[place], self.recorded[place]
+            most_calls = self.askable.most_calls(name, stage, self.samples)
+            yield StageEstimate(
                 stage=stage,
                 gate=name,
                 naive=round(naive),
                 at_most=most_calls,
                 expected=min(most_calls, had + round(to_ask)),
                 had=had,
-                rate=round(rates.rate[place], 4),
-                rate_from=rates.origin[place],
+                rate=round(self.rates.rate[place], 4),
+                rate_from=self.rates.origin[place],
                 tokens=round(to_ask * cost.tokens),
                 waits=split_part(specs[name].system)[0] not in BUILT_IN,
                 money_expected=None if cost.expected is None else to_ask * cost.expected,
                 money_at_most=None if cost.most is None else max(0, most_calls - had) * cost.most,
             )
+
+    def _basis(self) -> Literal["learnt", "assumed"]:
+        """Whether most answers are known or drawn by measured rates."""
+        drawn = zip(self.rates.origin.values(), self.projection.mean(DRAWN), strict=True)
+        guessed = sum(count for origin, count in drawn if origin != "measured")
+        total = self.recorded.total() + self.projection.mean(LEFT).sum()
+        return "learnt" if guessed / max(1, total) <= LEARNT_UP_TO else "assumed"
+
+    def _money_interval(self) -> tuple[float, float] | None:
+        """Interval of the US dollars to pay; None if a price is not known."""
+        prices = [(cost.expected, cost.most) for cost in self.costs.values()]
+        usual, most = np.array(prices, dtype=np.float64).T  # None becomes NaN
+        if np.isnan(usual).any() or np.isnan(most).any():
+            return None
+        return (
+            self.projection.questions_interval(usual)[0],
+            self.projection.questions_interval(most)[1],
         )
-    calls_low, calls_high = projection.questions_interval(np.ones(len(places)))
-    kept_low, kept_high = projection.kept_interval()
-    basis = _basis(projection, rates, recorded.total())
-    price_notes = dict.fromkeys(note for cost in costs.values() for note in cost.notes)
-    return BuildEstimate(
-        samples=len(pool.samples),
-        candidates=max(map(len, askable.kinds.values())),
-        lines=tuple(lines),
-        calls=(round(recorded.total() + calls_low), round(recorded.total() + calls_high)),
-        money=_money_interval(projection, list(costs.values())),
-        kept=round(projection.kept_share, 4),
-        kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
-        verdicts=verdicts.total,
-        basis=basis,
-        notes=(*verdicts.notes, *_notes(recipe, basis), *price_notes),
-    )
-
-
-def _basis(projection: Projection, rates: GateRates, recorded: int) -> Literal["learnt", "assumed"]:
-    """Whether most answers are known or drawn by measured rates.
-
-    Args:
-        recorded: labels that the build folder holds.
-    """
-    drawn = zip(rates.origin.values(), projection.mean(DRAWN), strict=True)
-    guessed = sum(count for origin, count in drawn if origin != "measured")
-    share = guessed / max(1, recorded + projection.mean(LEFT).sum())
-    return "learnt" if share <= LEARNT_UP_TO else "assumed"
-
-
-def _money_interval(
-    projection: Projection, costs: Sequence[CallCost]
-) -> tuple[float, float] | None:
-    """Interval of the US dollars to pay; None if a price is not known."""
-    if any(cost.expected is None or cost.most is None for cost in costs):
-        return None
-    usual = np.array([cost.expected for cost in costs], dtype=np.float64)
-    most = np.array([cost.most for cost in costs], dtype=np.float64)
-    return projection.questions_interval(usual)[0], projection.questions_interval(most)[1]
 
 
 def _notes(recipe: BuildRecipe, basis: Literal["learnt", "assumed"]) -> Iterator[str]:

@@ -84,8 +84,51 @@ def explain(folder: Path, sample: str) -> Explained:
     drops = [d for d in release.drops() if d.sample == sample]
     kept_sample = next((s for s in release.samples() if s.id == sample), None)
     sample_drop = next((d for d in drops if not d.evidence), None)
+    if sample_drop is not None and sample_drop.stage == SOURCES:
+        return _explain_drop(sample_drop, sample_drop.detail)
     if kept_sample is None and sample_drop is None:
-        if (pooled := _in_the_pool(build, sample)) is not None:
+        return _explain_undrawn(release, build, sample)
+    decided = next((d for d in read_decisions(build) if d.sample == sample), None)
+    is_same_build = (
+        decided is not None
+        and decided.kept == (kept_sample is not None)
+        and (sample_drop is None or sample_drop.reason == decided.why)
+    )
+    if decided is not None and is_same_build:
+        mined = [d for d in drops if d.stage == "mine"]
+        notes = [f"not used as a distractor: {d.evidence} - {d.reason}" for d in mined]
+        if sample_drop is not None and sample_drop.detail:
+            notes.insert(0, sample_drop.detail)
+        answers = last_answers(build / "journal.jsonl", sample).get(sample, {})
+        return _explain_from_build(release, decided, answers, notes)
+    note = "read from the release alone: decisions.jsonl of its build is not beside it, or is of another build"
+    if kept_sample is not None:
+        return _explain_from_release(release, kept_sample, drops, note)
+    assert sample_drop is not None
+    return _explain_drop(sample_drop, note, sample_drop.detail)
+
+
+def _explain_drop(drop: Drop, *notes: str) -> Explained:
+    """What a drop alone says about a sample."""
+    return Explained(
+        sample=drop.sample,
+        question="",
+        kept=False,
+        stage=drop.stage,
+        why=drop.reason,
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def _explain_undrawn(release: Release, build: Path, sample: str) -> Explained:
+    """A sample of the pool that the build did not draw.
+
+    Raises:
+        UsageError: the pool has no such sample either; names the nearest ids.
+    """
+    place = kept_pool(build / "pool")
+    for pooled in Pool(place).samples() if place is not None else ():
+        if pooled.id == sample:
             return Explained(
                 sample=sample,
                 question=pooled.question,
@@ -94,51 +137,19 @@ def explain(folder: Path, sample: str) -> Explained:
                 stage="pool",
                 why="not drawn from the pool (per_topic), or an earlier source has the same question",
             )
-        known_ids = [
-            *release.column("samples", "id"),
-            *(d.sample for d in release.drops() if not d.evidence),
-        ]
-        near = get_close_matches(sample, known_ids, n=3, cutoff=0.6)
-        raise UsageError(
-            f"this release has no sample {sample!r}, kept or dropped",
-            item=folder,
-            cure=f"did you mean {' or '.join(near)}?"
-            if near
-            else f"'{command('release', 'show', folder)}' prints samples; drops.jsonl in it names those dropped",
-        )
-    if sample_drop is not None and sample_drop.stage == SOURCES:
-        return Explained(
-            sample=sample,
-            question="",
-            kept=False,
-            stage=SOURCES,
-            why=sample_drop.reason,
-            notes=(sample_drop.detail,),
-        )
-    decided = next((d for d in read_decisions(build) if d.sample == sample), None)
-    if (
-        decided is not None
-        and decided.kept == (kept_sample is not None)
-        and (sample_drop is None or sample_drop.reason == decided.why)
-    ):
-        mined = [d for d in drops if d.stage == "mine"]
-        notes = [f"not used as a distractor: {d.evidence} - {d.reason}" for d in mined]
-        if sample_drop is not None and sample_drop.detail:
-            notes.insert(0, sample_drop.detail)
-        answers = last_answers(build / "journal.jsonl", sample).get(sample, {})
-        return _explain_from_build(release, decided, answers, notes)
-    note = "read from the release alone: decisions.jsonl of its build is not beside it, or is of another build"
-    if kept_sample is None:
-        assert sample_drop is not None
-        return Explained(
-            sample=sample,
-            question="",
-            kept=False,
-            stage=sample_drop.stage,
-            why=sample_drop.reason,
-            notes=tuple(filter(None, (note, sample_drop.detail))),
-        )
-    return _explain_from_release(release, kept_sample, drops, note)
+    known_ids = [
+        *release.column("samples", "id"),
+        *(d.sample for d in release.drops() if not d.evidence),
+    ]
+    near = get_close_matches(sample, known_ids, n=3, cutoff=0.6)
+    show = command("release", "show", release.folder)
+    raise UsageError(
+        f"this release has no sample {sample!r}, kept or dropped",
+        item=release.folder,
+        cure=f"did you mean {' or '.join(near)}?"
+        if near
+        else f"'{show}' prints samples; drops.jsonl in it names those dropped",
+    )
 
 
 def _explain_from_build(
@@ -212,12 +223,4 @@ def _explain_from_release(
         distractors=tuple(distractors),
         answers={f"parametric/{g}": a for g, a in first.answers.items()} if first else {},
         notes=(note,),
-    )
-
-
-def _in_the_pool(build: Path, sample: str) -> Sample | None:
-    """The sample in the build's pool; None if the pool is gone or has no such sample."""
-    place = kept_pool(build / "pool")
-    return (
-        None if place is None else next((s for s in Pool(place).samples() if s.id == sample), None)
     )

@@ -49,31 +49,28 @@ from demur.sources import Source, open_source
 
 
 class SampledPool(NamedTuple):
-    """The documents and samples of a recipe.
-
-    Attributes:
-        whole: all samples and the knowledge bases; ids are prefixed with the source's name.
-        samples: the drawn ones, in the order of their sources.
-        root: the folder that all image uris are relative to.
-        sizes: source -> samples before drawing.
-        skipped: problems of records that were skipped because the user allowed it.
-        hashes: source -> SHA-256 over all its documents and samples.
-        repeated: samples left out because an earlier source has the same question about the same images.
-        specs: source -> its part of the recipe.
-        image_hashes: hashes of the pool's images; the pool has made some already.
-        left_out: samples that the user allowed to be left out of the pool, each with its reason.
-    """
+    """The documents and samples of a recipe."""
 
     full_pool: Pool
+    """All samples and the knowledge bases; ids are prefixed with the source's name."""
     samples: list[Sample]
+    """The drawn ones, in the order of their sources."""
     root: Path
+    """The folder that all image uris are relative to."""
     sizes: dict[str, int]
+    """Source -> samples before drawing."""
     skipped: int
+    """Problems of records that were skipped because the user allowed it."""
     hashes: dict[str, str]
+    """Source -> SHA-256 over all its documents and samples."""
     repeated: int
+    """Samples left out because an earlier source has the same question about the same images."""
     specs: dict[str, SourceSpec]
+    """Source -> its part of the recipe."""
     image_hashes: ImageHashes
+    """Hashes of the pool's images; the pool has some already."""
     left_out: tuple[LeftOut, ...] = ()
+    """Samples that the user allowed to be left out of the pool, each with its reason."""
 
 
 def sample_sources(
@@ -106,47 +103,55 @@ def sample_sources(
         for spec in sources
     ]
     pool = _pool_of(opened, sources, folder, keep)
-    place = pool.root
-    parts = pool.pool_json["parts"]
     sizes: dict[str, int] = {}
     hashes: dict[str, str] = {}
     specs: dict[str, SourceSpec] = {}
-    for spec, part in zip(sources, parts, strict=True):
+    for spec, part in zip(sources, pool.pool_json["parts"], strict=True):
         name = part["source"]
         specs.setdefault(name, spec)
         sizes[name] = sizes.get(name, 0) + part["samples"]
         hashes[name] = digest(
             [hashes.get(name, ""), part["sha256_of_documents"], part["sha256_of_samples"]]
         )
-    problems = Problems()
-    left_out = []
-    for row in read_records(place / "left-out.jsonl", LeftOut, Problems()):
-        if row.sample:
-            left_out.append(row)
-            continue
-        problems.note(f"{row.source}: {row.reason}" if len(sources) > 1 else row.reason)
-    problems.count(sum(row["bad"] for row in pool.pool_json["counts"]["sources"]) - len(problems))
-    problems.settle(skip_bad=skip_bad)
+    left_out, skipped = _settle_left_out(pool, named=len(sources) > 1, skip_bad=skip_bad)
     if not any(sizes.values()):
         raise DataError(
             "the sources hold no samples", item=", ".join(sizes), cure="check their folders"
         )
     samples = _draw_samples(pool, [spec.per_topic for spec in sources], seed)
-    image_hashes = ImageHashes(place, place / IMAGE_HASHES, HASHES_IN_MEMORY)
+    image_hashes = ImageHashes(pool.root, pool.root / IMAGE_HASHES, HASHES_IN_MEMORY)
     distinct_samples = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
-    repeated = len(samples) - len(distinct_samples)
     return SampledPool(
-        pool,
-        distinct_samples,
-        place,
-        sizes,
-        problems.skipped,
-        hashes,
-        repeated,
-        specs,
-        image_hashes,
-        tuple(left_out),
+        full_pool=pool,
+        samples=distinct_samples,
+        root=pool.root,
+        sizes=sizes,
+        skipped=skipped,
+        hashes=hashes,
+        repeated=len(samples) - len(distinct_samples),
+        specs=specs,
+        image_hashes=image_hashes,
+        left_out=left_out,
     )
+
+
+def _settle_left_out(pool: Pool, *, named: bool, skip_bad: bool) -> tuple[tuple[LeftOut, ...], int]:
+    """The samples that the pool left out, and the number of all problems.
+
+    Args:
+        named: a problem names its source.
+
+    Raises:
+        BadInput: there are problems, unless ``skip_bad``.
+    """
+    rows = list(read_records(pool.root / "left-out.jsonl", LeftOut, Problems()))
+    problems = Problems()
+    for row in rows:
+        if not row.sample:
+            problems.note(f"{row.source}: {row.reason}" if named else row.reason)
+    problems.count(sum(row["bad"] for row in pool.pool_json["counts"]["sources"]) - len(problems))
+    problems.settle(skip_bad=skip_bad)
+    return tuple(row for row in rows if row.sample), problems.skipped
 
 
 # --- the pool of a state of the sources ----------------------------------------------------------

@@ -16,7 +16,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Drop, Hit, ImageRef, Modality, Sample
 from demur.corpora.leaks import STAGE, Leaks, adopt_negatives
 from demur.corpora.lineage import Gold
-from demur.corpora.near_duplicates import IMAGE_THRESHOLDS
+from demur.corpora.near_duplicates import IMAGE_THRESHOLDS, ImageHash
 from demur.curation.mining.choose import Mined, SearchResult, mine
 from demur.curation.mining.diversity import Similarity
 from demur.curation.mining.modes import ChosenModes, can_score
@@ -69,7 +69,7 @@ def mine_samples(
         cases = _embed_questions(block, mining, chosen)
         _search(cases, mining, chosen)
         for case in _with_hits(cases, mining, chosen):
-            base, adopt_drops = _adopt_own_negatives(case.sample, options, stock)
+            base, adopt_drops = adopt_own_negatives(case.sample, options, mining.image_hashes)
             mined = mine(base, case.search_results(), options, stock, case.gold)
             pictured_ids.update(e.id for e in mined.negatives if e.image is not None)
             same_pictures |= _same_pictures(mined, searcher, case.gold)
@@ -86,14 +86,14 @@ def mine_samples(
         mining.steps.warn(warning)
 
 
-def _adopt_own_negatives(
-    sample: Sample, options: MiningOptions, stock: Stock
+def adopt_own_negatives(
+    sample: Sample, options: MiningOptions, image_hashes: Callable[[ImageRef], ImageHash | None]
 ) -> tuple[Sample, list[Drop]]:
     """The sample with those of its own negatives that become distractors, and drops of those that leak."""
     if not options.adopts:
         return sample.model_copy(update={"negatives": ()}), []
     near = IMAGE_THRESHOLDS[options.same_image]
-    return adopt_negatives(sample, Leaks(sample, stock.image_hashes, image_near=near))
+    return adopt_negatives(sample, Leaks(sample, image_hashes, image_near=near))
 
 
 def same_picture_warning(pictured: Collection[str], same_pictures: Collection[str]) -> str:

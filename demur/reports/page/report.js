@@ -1,4 +1,4 @@
-// The sample browser. No framework: a decoded table of columns, an array of matching rows, and a list that
+// The sample browser. No framework: decoded records, an array of matching rows, and a list that
 // draws only the rows in view. All text reaches the page through textContent; nothing is parsed as HTML.
 "use strict";
 (() => {
@@ -10,15 +10,6 @@
     return node;
   };
   const whole = (n) => n.toLocaleString("en-US");
-  // Whole per cent that add up to 100: the largest remainders are rounded up, as in the bars.
-  const shares = (counts, total) => {
-    const exact = counts.map((n) => (100 * n) / total);
-    const out = exact.map(Math.floor);
-    const order = out.map((n, at) => at).sort((a, b) => exact[b] - out[b] - (exact[a] - out[a]) || a - b);
-    for (const at of order.slice(0, 100 - out.reduce((a, b) => a + b, 0))) out[at] += 1;
-    return out;
-  };
-
   // --- theme -----------------------------------------------------------------------------------
   const theme = $("theme");
   const dark = () => {
@@ -58,8 +49,13 @@
   });
 
   function start(data) {
-    const { items, samples, evidence, contexts, systems, pool } = data;
-    const total = items.sample.length;
+    const { items, systems, images } = data;
+    const total = items.length;
+    const sampleAt = (at) => data.samples[items[at].sample];
+    const shortRecipe = new Map(data.recipes.map((r) => [r.text, r.short]));
+    const codeOf = (verdict) => (verdict ? verdict.code : "n");
+    const distinct = (key) => [...new Set(data.samples.map((s) => s[key]))].sort();
+    const sources = distinct("source"), topics = distinct("topic");
     const list = $("list"), detail = $("detail"), count = $("count");
     const fields = {
       text: $("f-text"), scenario: $("f-scenario"), outcome: $("f-outcome"), system: $("f-system"), source: $("f-source"),
@@ -72,17 +68,17 @@
     };
     choices(fields.scenario, data.scenarios, "All scenarios");
     choices(fields.system, systems, "Any system");
-    choices(fields.source, data.sources, "All sources");
-    choices(fields.topic, data.topics, "All topics");
+    choices(fields.source, sources, "All sources");
+    choices(fields.topic, topics, "All topics");
     choices(fields.condition, data.conditions, "All prompts");
-    choices(fields.recipe, data.told, "All recipes");
+    choices(fields.recipe, data.recipes.map((r) => r.short), "All recipes");
     fields.outcome.append(new Option("Any outcome", ""));
     for (const code of "cdiuf") {
-      if (data.verdicts.some((v) => v.code.includes(code))) fields.outcome.append(new Option(OUTCOMES[code][1].split(":")[0], code));
+      if (items.some((item) => item.verdicts.some((v) => v && v.code === code))) fields.outcome.append(new Option(OUTCOMES[code][1].split(":")[0], code));
     }
     if (systems.length < 2) fields.disagree.closest("label").hidden = true;
     // Sweeps and other prompts repeat every question: they are there, and one click away.
-    if (!items.main.includes(0) || !items.main.includes(1)) {
+    if (items.every((item) => item.main) || !items.some((item) => item.main)) {
       fields.main.checked = fields.main.defaultChecked = false;
       fields.main.closest("label").hidden = true;
     }
@@ -92,9 +88,9 @@
     const searched = (at) => {
       if (!haystack) haystack = new Array(total);
       if (haystack[at] === undefined) {
-        const s = items.sample[at];
-        const said = data.verdicts.map((v) => pool[v.answer[at]]).join("\n");
-        haystack[at] = (samples.question[s] + "\n" + samples.answer[s] + "\n" + samples.id[s] + "\n" + said).toLowerCase();
+        const s = sampleAt(at);
+        const answers = items[at].verdicts.map((v) => (v ? v.answer : ""));
+        haystack[at] = [s.question, s.answer, s.id, ...answers].join("\n").toLowerCase();
       }
       return haystack[at];
     };
@@ -105,33 +101,27 @@
     let chosen = -1; // position within `found`
 
     function filter() {
-      const number = (f) => (f.value === "" ? -1 : Number(f.value));
-      const scenario = number(fields.scenario), system = number(fields.system), source = number(fields.source);
-      const topic = number(fields.topic), condition = number(fields.condition), recipe = number(fields.recipe);
+      const chosenOf = (field, values) => (field.value === "" ? null : values[Number(field.value)]);
+      const scenario = chosenOf(fields.scenario, data.scenarios), source = chosenOf(fields.source, sources);
+      const topic = chosenOf(fields.topic, topics), condition = chosenOf(fields.condition, data.conditions);
+      const recipe = chosenOf(fields.recipe, data.recipes), system = chosenOf(fields.system, systems.map((_, n) => n));
       const outcome = fields.outcome.value, disagree = fields.disagree.checked, main = fields.main.checked;
       const words = fields.text.value.toLowerCase().split(/\s+/).filter(Boolean);
-      const looked = system < 0 ? data.verdicts : [data.verdicts[system]];
       const kept = new Uint32Array(total);
       let size = 0;
       for (let at = 0; at < total; at++) {
-        const s = items.sample[at];
-        if (scenario >= 0 && items.scenario[at] !== scenario) continue;
-        if (main && !items.main[at]) continue;
-        if (source >= 0 && samples.source[s] !== source) continue;
-        if (topic >= 0 && samples.topic[s] !== topic) continue;
-        if (condition >= 0 && items.condition[at] !== condition) continue;
-        if (recipe >= 0 && items.recipe[at] !== recipe) continue;
-        if (outcome ? !looked.some((v) => v.code[at] === outcome) : system >= 0 && looked[0].code[at] === "n") continue;
+        const item = items[at], s = sampleAt(at);
+        if (scenario !== null && item.scenario !== scenario) continue;
+        if (main && !item.main) continue;
+        if (source !== null && s.source !== source) continue;
+        if (topic !== null && s.topic !== topic) continue;
+        if (condition !== null && item.condition !== condition) continue;
+        if (recipe !== null && item.recipe !== recipe.text) continue;
+        const codes = system === null ? item.verdicts.map(codeOf) : [codeOf(item.verdicts[system])];
+        if (outcome ? !codes.includes(outcome) : system !== null && codes[0] === "n") continue;
         if (disagree) {
-          let first = "";
-          let differ = false;
-          for (const v of data.verdicts) {
-            const code = v.code[at];
-            if (!"cdi".includes(code)) continue; // a failure is no opinion
-            if (first && code !== first) { differ = true; break; }
-            first = code;
-          }
-          if (!differ) continue;
+          const graded = item.verdicts.map(codeOf).filter((code) => "cdi".includes(code)); // a failure is no opinion
+          if (new Set(graded).size < 2) continue;
         }
         if (words.length && !words.every((w) => searched(at).includes(w))) continue;
         kept[size++] = at;
@@ -151,14 +141,14 @@
       head.append(make("strong", "", whole(found.length)), " of " + whole(total) + " lines");
       count.append(head);
       if (systems.length > 8) return;
-      data.verdicts.forEach((v, at) => {
+      systems.forEach((system, n) => {
         const sums = { c: 0, d: 0, i: 0, u: 0, f: 0, n: 0 };
-        for (const item of found) sums[v.code[item]]++;
+        for (const at of found) sums[codeOf(items[at].verdicts[n])]++;
         const graded = sums.c + sums.d + sums.i;
         if (!graded) return;
-        const [c, d, i] = shares([sums.c, sums.d, sums.i], graded);
+        const [c, d, i] = [sums.c, sums.d, sums.i].map((n) => Math.round((100 * n) / graded));
         const rest = sums.u + sums.f ? ", " + whole(sums.u + sums.f) + " not graded" : "";
-        count.append(make("span", "", systems[at] + ": ✓ " + c + " %  ○ " + d + " %  ✗ " + i + " %" + rest));
+        count.append(make("span", "", system + ": ✓ " + c + " %  ○ " + d + " %  ✗ " + i + " %" + rest));
       });
     }
 
@@ -179,7 +169,7 @@
     };
 
     const thumb = (s) => {
-      const uri = samples.images[s].length ? data.images[samples.images[s][0]] : null;
+      const uri = s.images.length ? images[s.images[0]] : null;
       if (!uri) return null;
       const image = make("img", "thumb");
       image.src = uri;
@@ -188,7 +178,7 @@
     };
 
     function row(position) {
-      const at = found[position], s = items.sample[at];
+      const at = found[position], item = items[at], s = sampleAt(at);
       const node = make("div", "item");
       node.id = "item-" + position;
       node.setAttribute("role", "option");
@@ -198,16 +188,16 @@
       node.style.top = position * ROW + "px";
       const image = thumb(s);
       if (image) { node.classList.add("pictured"); node.append(image); }
-      node.append(make("span", "q", samples.question[s]));
+      node.append(make("span", "q", s.question));
       const meta = make("span", "m");
       // Many questions have equal words: the accepted answer and the id tell them apart, beside the picture.
-      const how = [data.told[items.recipe[at]], items.main[at] ? "" : data.conditions[items.condition[at]]];
+      const how = [shortRecipe.get(item.recipe), item.main ? "" : item.condition];
       meta.append(make("span", "k", how.filter(Boolean).join(" · ")));
-      for (const apart of [samples.answer[s], samples.id[s]]) {
+      for (const apart of [s.answer, s.id]) {
         if (apart) meta.append(make("span", "w", apart));
       }
       const marks = make("span", "glyphs");
-      data.verdicts.forEach((v, n) => marks.append(glyph(v.code[at], systems[n])));
+      item.verdicts.forEach((v, n) => marks.append(glyph(codeOf(v), systems[n])));
       meta.append(marks);
       node.append(meta);
       node.addEventListener("click", () => { choose(position, true); });
@@ -285,92 +275,81 @@
 
     // --- one sample ----------------------------------------------------------------------------
     const picture = (at, alt) => {
-      const missing = data.images[at];
-      if (missing === null) return make("p", "missing", "The picture was left out to keep this file small.");
+      const uri = images[at];
+      if (uri === null) return make("p", "missing", "The picture was left out to keep this file small.");
       const image = make("img");
-      image.src = missing;
+      image.src = uri;
       image.alt = alt;
       return image;
     };
 
     function show(at) {
-      const s = items.sample[at], c = items.context[at];
+      const item = items[at], s = sampleAt(at), context = data.contexts[item.context];
       const parts = [];
       const close = make("button", "back", "← Back to the list");
       close.type = "button";
       close.addEventListener("click", back);
-      parts.push(close, make("h3", "", samples.question[s]));
+      parts.push(close, make("h3", "", s.question));
 
       const tags = make("div", "tags");
-      const expected = contexts.expected[c];
+      const expected = context.expected;
       if (expected !== "") tags.append(make("span", "tag expected", expected === "answer" ? "should answer" : "should deflect"));
-      for (const text of [data.told[items.recipe[at]], data.sources[samples.source[s]], data.topics[samples.topic[s]],
-        data.conditions[items.condition[at]] + " prompt"]) {
+      for (const text of [shortRecipe.get(item.recipe), s.source, s.topic, item.condition + " prompt"]) {
         if (text) tags.append(make("span", "tag", text));
       }
       parts.push(tags);
 
-      if (samples.images[s].length) {
+      if (s.images.length) {
         const shots = make("div", "shots");
-        samples.images[s].forEach((i) => shots.append(picture(i, "Query image")));
+        s.images.forEach((i) => shots.append(picture(i, "Query image")));
         parts.push(make("h4", "", "Query image"), shots);
       }
-      if (samples.answer[s]) parts.push(make("h4", "", "Accepted answer"), make("div", "", samples.answer[s]));
+      if (s.answer) parts.push(make("h4", "", "Accepted answer"), make("div", "", s.answer));
 
       parts.push(make("h4", "", "What the systems said"));
-      data.verdicts.forEach((v, n) => {
-        const code = v.code[at];
-        if (code === "n") return;
+      item.verdicts.forEach((verdict, n) => {
+        if (!verdict) return;
+        const { code, answer, reason, error, confidence } = verdict;
         const block = make("div", "answer");
         const who = make("div", "who");
         who.append(glyph(code, systems[n]), make("span", "", systems[n]));
         let what = OUTCOMES[code][1];
-        const sure = v.confidence[at];
-        if (sure !== null) what += " · confidence " + sure;
+        if (confidence !== null) what += " · confidence " + confidence;
         who.append(make("span", "what", what));
         block.append(who);
-        const error = pool[v.error[at]];
-        block.append(make("div", "said", pool[v.answer[at]] || (error ? "" : "(empty)")));
+        block.append(make("div", "said", answer || (error ? "" : "(empty)")));
         if (error) block.append(make("div", "reason", "Error: " + error));
-        if (pool[v.reason[at]]) block.append(make("div", "reason", "Why: " + pool[v.reason[at]]));
+        if (reason) block.append(make("div", "reason", "Why: " + reason));
         parts.push(block);
       });
 
-      const shownEvidence = contexts.evidence[c];
+      const shownEvidence = context.evidence;
       if (shownEvidence === null) {
         parts.push(make("h4", "", "Evidence"), make("p", "", "The run folder does not hold this context set."));
       } else if (!shownEvidence.length) {
-        parts.push(make("h4", "", "Evidence"), make("p", "", "None was shown: the question" + (samples.images[s].length ? " and its image" : "") + " alone."));
+        parts.push(make("h4", "", "Evidence"), make("p", "", "None was shown: the question" + (s.images.length ? " and its image" : "") + " alone."));
       } else {
         parts.push(make("h4", "", "Evidence, in the order shown"));
         const ol = make("ol", "evs");
-        shownEvidence.forEach((e, n) => {
-          const gold = contexts.gold[c][n] === "1";
+        shownEvidence.forEach(({ number, gold }) => {
+          const evidence = data.evidence[number];
           const li = make("li", gold ? "ev gold" : "ev");
-          li.append(make("div", "role", gold ? "★ gold" : "distractor" + (evidence.note[e] ? ", " + evidence.note[e] : "")));
-          li.append(make("div", "t", evidence.title[e]));
-          if (evidence.image[e] >= 0) li.append(picture(evidence.image[e], evidence.title[e]));
-          if (evidence.text[e]) li.append(make("p", "", evidence.text[e]));
+          li.append(make("div", "role", gold ? "★ gold" : "distractor" + (evidence.note ? ", " + evidence.note : "")));
+          li.append(make("div", "t", evidence.title));
+          if (evidence.image !== null) li.append(picture(evidence.image, evidence.title));
+          if (evidence.text) li.append(make("p", "", evidence.text));
           ol.append(li);
         });
         parts.push(ol);
       }
       parts.push(make("h4", "", "Ids and recipe"));
       const ids = make("div", "mono");
-      ids.textContent = "sample " + samples.id[s] + "\ncontext " + contexts.id[c] + "\nrecipe " + data.recipes[items.recipe[at]];
+      ids.textContent = "sample " + s.id + "\ncontext " + context.id + "\nrecipe " + item.recipe;
       ids.style.whiteSpace = "pre-wrap";
       ids.style.overflowWrap = "anywhere";
       parts.push(ids);
       detail.replaceChildren(...parts);
       detail.scrollTop = 0;
-    }
-
-    // Questions named in the tables above get their picture too.
-    const place = new Map(samples.id.map((id, s) => [id, s]));
-    for (const node of document.querySelectorAll("[data-sample]")) {
-      const s = place.get(node.dataset.sample);
-      const image = s === undefined ? null : thumb(s);
-      if (image) node.replaceWith(image);
     }
 
     // --- wiring --------------------------------------------------------------------------------
@@ -392,7 +371,7 @@
         else field.value = "";
       }
       filter();
-      const at = items.context.findIndex((c, i) => contexts.id[c] === match[1] && data.conditions[items.condition[i]] === match[2]);
+      const at = items.findIndex((item) => data.contexts[item.context].id === match[1] && item.condition === match[2]);
       if (at < 0) return;
       choose(found.indexOf(at), true);
       $("samples").scrollIntoView();
