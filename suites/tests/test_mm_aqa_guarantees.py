@@ -374,7 +374,7 @@ def test_every_fourth_document_loses_what_it_shall(monkeypatch):
             except AssertionError as error:
                 raise AssertionError(f"{name} of {one.id} (seed {seed}): {error}") from error
             except Infeasible as error:
-                if name not in ("contradictory-caption", "temporal-drift"):
+                if name not in ("contradictory-caption", "temporal-drift", "column-merge"):
                     raise AssertionError(f"{name} of {one.id} (seed {seed})") from error
     assert all(done[name] > 20 for name in CHEAP + DEAR), done
 

@@ -13,10 +13,13 @@ from PIL import Image
 
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from demur_suites.mm_aqa.pool import Answerable, sample_corpus
-from demur_suites.mm_aqa.transforms import Given, Word, pages, transform
+from demur_suites.mm_aqa.transforms import Given, Infeasible, Word, pages, transform
 
 HEIGHT = {"images": 150, "documents": 380}
-EXAMPLES = {"images": ("photos", "photos", "flags", "maps"), "documents": ("airports", "currency")}
+EXAMPLES = {
+    "images": ("photos", "photos", "flags", "maps"),
+    "documents": ("airports", "export_partner"),
+}
 
 
 def examples(subset: str) -> list[Answerable]:
@@ -44,9 +47,11 @@ def sheet(name: str, several: list[Answerable], height: int) -> Image.Image:
             seed=number,
             words=lambda i, w=words: w.get(id(i), []),
         )
-        after = (getattr(pages, name) if name in ("blur", "mask") else transform(name).apply)(
-            given
-        ).images
+        apply = getattr(pages, name) if name in ("blur", "mask") else transform(name).apply
+        try:
+            after = apply(given).images
+        except Infeasible:
+            continue
         tiles = [
             t.resize((round(t.width * height / t.height), height))
             for pair in zip(images, after, strict=True)

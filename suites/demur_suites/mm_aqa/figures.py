@@ -29,8 +29,8 @@ def mcc_bars(scores: Sequence[Score]) -> list[Panel]:
         return []
     expert = oracle_table(scores).rows[1][5]
     line = expert if isinstance(expert, float) else None
-    title = "Best MCC, mean over the subsets"
-    return [bars(title if line is None else f"{title} (line: an expert, {line:.3f})", rows, line)]
+    title = "Mean of best MCCs"
+    return [bars(title if line is None else f"{title}; line: expert, {line:.3f}", rows, line)]
 
 
 def bars(title: str, rows: Sequence[Bar], line: float | None = None) -> Panel:

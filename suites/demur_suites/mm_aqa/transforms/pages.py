@@ -229,22 +229,27 @@ def corrupt_numeric_token(given: Given) -> Made:
 def _pair(grid: Grid, given: Given) -> int | None:
     """The left of the two columns; never the first, which names the rows, where there is a choice.
 
-    None where no cell holds the answer: other columns would leave the wanted row as it is.
+    One of them holds the answer, and beside it stands a value that looks like it: who reads "Beirut 6" knows which is
+    the capital. None where there are no such columns.
     """
-    width = len(grid.rows[0])
     answers = [form.casefold() for form in given.accepted]
-    rows = grid.rows[
-        1:
-    ]  # what the question names comes first: another row may hold the same in another column
-    rows = tuple(sorted(rows, key=lambda row: not named_in(row, given.question)))
-    columns = [
-        c for row in rows for c, cell in enumerate(row) if _tells(cell.text.casefold(), answers)
-    ]
-    if not columns:
-        return None
-    first = 1 if width > 2 else 0
-    place = columns[0]
-    return min(max(first, place - given.random.choice((0, 1))), width - 2)
+    # what the question names comes first: another row may hold the same in another column
+    rows = sorted(grid.rows[1:], key=lambda row: not named_in(row, given.question))
+    first, width = 1 if len(grid.rows[0]) > 2 else 0, len(grid.rows[0])
+    for row in rows:
+        for column, cell in enumerate(row):
+            if column >= first and _tells(cell.text.casefold(), answers):
+                sides = [c for c in (column - 1, column + 1) if first <= c < width]
+                alike = [c for c in sides if _alike(cell.text, row[c].text)]
+                return min(column, given.random.choice(alike)) if alike else None
+    return None
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether two values cannot be told apart by their look: both words, or both numbers of one unit."""
+    units = ["".join(c for c in text if c.isalpha()) for text in (one, other)]
+    digits = [any(c.isdigit() for c in text) for text in (one, other)]
+    return all(digits) and units[0] == units[1] if any(digits) else all(units)
 
 
 def _tells(cell: str, answers: list[str]) -> bool:
@@ -277,7 +282,7 @@ def column_merge(given: Given) -> Made:
     """D6: two neighbouring columns become one, under a header that names both and tells neither.
 
     Of each cell pair either value comes first, drawn row by row, so that no reader can say which column one is of. The
-    pair is one that holds the right answer. Elsewhere on the pages the answer's words are erased.
+    pair is one that holds the right answer, and beside it a value of its look. Elsewhere on the pages the answer's words are erased.
     """
     made, merged = [], []
     for image, found in zip(given.images, read_tables(given), strict=True):
@@ -290,7 +295,7 @@ def column_merge(given: Given) -> Made:
             merged.append(f"{grid.rows[0][left].text} / {grid.rows[0][left + 1].text}")
         made.append(page)
     if not merged:
-        raise Infeasible("no cell of a table holds the answer")
+        raise Infeasible("no cell of a table holds the answer beside a value that looks like it")
     return Made(given.question, tuple(made), {"merged": merged})
 
 
