@@ -176,9 +176,11 @@ def test_a_flipped_byte_in_a_table_is_found(copy):
 
 def test_a_file_that_is_not_even_json_is_told(copy):
     for name in ("funnel.json", "croissant.json"):
+        whole = (copy / name).read_bytes()
         (copy / name).write_text("{")
         seal(copy)
         assert f"{name}:" in wrong(copy)
+        (copy / name).write_bytes(whole)
     (copy / "drops.jsonl").write_text("[1]\n")
     (copy / "funnel.json").write_text('[{"stage": 3}]')
     seal(copy)
