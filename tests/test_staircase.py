@@ -24,8 +24,6 @@ DOORS = re.compile(r"demur\.(api|cli|core)\b|demur\.reports\.tables$|(?!demur)")
 """What a verb may import: the library's functions, what verbs share, errors and texts, and what tables are made of."""
 EXCEPTIONS = {
     "demo": {"demur.demo"},  # stands on the library as verbs do, and above it
-    "asks": {"demur.evaluation.asks"},
-    "export": {"demur.evaluation.for_inspect", "demur.evaluation.for_lmms_eval"},
 }
 MOST = 3
 """Functions of the library in a job of a verb: what opens, what plans, what does the work."""

@@ -227,21 +227,21 @@ def system_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def ask_and_print(args: argparse.Namespace, *, sweeps: bool = False) -> int:
     """Plan or run, then print the results; with ``sweeps`` also the tables of the sweeps."""
-    from demur import api
+    from demur.api import evaluate_all, open_release, plan_evaluation
     from demur.core.progress import TerminalProgress
 
     options = run_options(args, system_options=system_options(args))
     if sweeps and not options.varies:
         cure = "add --distractors 0:4, --positions 0:4, --modality grid or --strictness all; or use 'demur run'"
         raise UsageError("nothing varies in this sweep", cure=cure)
-    release = api.open_release(args.release, out=args.out, skip_bad=args.skip_bad)
+    release = open_release(args.release, out=args.out, skip_bad=args.skip_bad)
     if args.plan:
-        plan = api.plan_evaluation(release, args.systems, options, per_second=args.per_second)
+        plan = plan_evaluation(release, args.systems, options, per_second=args.per_second)
         say(plan.model_dump_json()) if args.json else show_plan(plan)
         return 0
     with TerminalProgress() as steps:
         steps.stage("ask")
-        runs = api.evaluate_all(release, args.systems, options, progress=steps)
+        runs = evaluate_all(release, args.systems, options, progress=steps)
         steps.stage("sum up")
         summary = runs.summary
     if args.json:

@@ -40,11 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from demur import api
+    from demur.api import open_release, write_asks
 
     with TemporaryDirectory() as folder:  # the release of SOURCE=FOLDER is needed for a moment only
-        release = api.open_release(args.release, out=folder, skip_bad=args.skip_bad)
-        written = api.write_asks(release, args.output, run_options(args), args.images)
+        release = open_release(args.release, out=folder, skip_bad=args.skip_bad)
+        written = write_asks(release, args.output, run_options(args), args.images)
     if args.json:
         print_json(written._asdict())
         return 0

@@ -53,10 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the tasks, and print how to run them."""
-    from demur import api
+    from demur.api import export, open_release
 
-    release = api.open_release(args.release, out=args.out, skip_bad=args.skip_bad)
-    exported = api.export(release, args.job, run_options(args))
+    release = open_release(args.release, out=args.out, skip_bad=args.skip_bad)
+    exported = export(release, args.job, run_options(args))
     if args.json:
         print_json(exported._asdict())
         return 0

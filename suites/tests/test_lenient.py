@@ -14,8 +14,8 @@ from demur.scenarios.systems import SystemContext
 from demur.testing import running
 from demur_suites.certainly_uncertain.build.calls import replies
 from demur_suites.certainly_uncertain.verify import verified
-from demur_suites.mm_aqa import build
 from demur_suites.mm_aqa.baselines import PTrue
+from demur_suites.mm_aqa.models import VOTE_TOKENS
 from demur_suites.mm_aqa.pool import sample_corpus
 from tests.served import refusing
 
@@ -106,7 +106,7 @@ def test_a_set_of_mm_aqa_is_checked_by_a_model_that_takes_no_temperature(tmp_pat
     ) as server:
         suite.build(tmp_path, ocr="no", verifier=server.model("m"))
         assert {b["max_tokens"] for b in server.bodies if "temperature" not in b} == {
-            8 * build.VOTE_TOKENS
+            8 * VOTE_TOKENS
         }
     rows = [json.loads(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
     assert [row["status"] for row in rows] == ["accepted"] * 2

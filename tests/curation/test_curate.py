@@ -173,7 +173,7 @@ def test_a_rebuild_asks_only_what_is_new_and_equals_a_full_build(built, source, 
         source, tmp_path / "new", [*world.GATES, gate], more={"version": "1.1.0"}, exhaustive=True
     )
     assert world.bytes_of(again.release.folder) == world.bytes_of(full.release.folder)
-    with trusting(code=True), raises(UsageError, ": weak", item="recipe"):
+    with trusting(code=True), raises(UsageError, ": weak", item="recipe with the new gates"):
         enlarge(out, [world.simulated("weak")])
 
 
@@ -427,7 +427,7 @@ def test_distractors_that_can_never_suffice_are_refused_at_once(source, tmp_path
     with raises(UsageError, "k_min=40", " 8 ", item="towns", cure="rules.k_min"):
         curate(plan, tmp_path)
     assert not (tmp_path / "build" / "journal.jsonl").exists()
-    with raises(UsageError, "rules.kmin", "'k_min'", item="recipe", cure="docs/recipe.md"):
+    with raises(UsageError, "'kmin'", "'k_min'", item="recipe", cure="docs/recipe.md"):
         world.recipe(source, world.GATES, rules={"kmin": 3})
 
 
