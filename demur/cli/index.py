@@ -28,8 +28,7 @@ built-in sample:
 encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (runs code from the hub);
 options such as ?precision=fp16&batch=256 follow a question mark (half precision is the default on a GPU).
 
-An interrupted build continues when you give the same command again; it then finds a document that crashed it, and
-leaves it out. --skip-bad lists what it leaves out in skipped.jsonl; without it one error names all bad documents."""
+An interrupted build continues when you give the same command again. --skip-bad lists what it leaves out in skipped.jsonl; without it one error names all bad documents."""
 
 SEARCH = """modes: image-to-title (T), image-to-title+summary (T+S) and text-to-title find pages; image-to-image,
 image-to-first-image (of each page) and text-to-image find images; text-to-text (dense), lexical (BM25) and fused

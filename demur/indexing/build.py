@@ -54,7 +54,6 @@ from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.ivf import KINDS, Kind
-from demur.indexing.local import LocalEngine
 from demur.indexing.parts import DENSE_PARTS, build_dense, copy_vectors, keep_vectors, passage_text
 from demur.indexing.tables import (
     Progress,
@@ -185,7 +184,7 @@ def build_index(
             "images": images,
             "pages": save_rows(work / "every.npy", range(len(pages))),
         }
-        at_work, parts = engine or LocalEngine(), dict[str, Any]()
+        parts = dict[str, Any]()
         left_out: set[str] = set()
         for part in DENSE_PARTS:
             folder = work / "parts" / part.name
@@ -206,7 +205,7 @@ def build_index(
                 queries,
                 workers,
                 progress,
-                at_work,
+                engine,
             )
             release_memory()
             drops += [

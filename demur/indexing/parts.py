@@ -26,14 +26,13 @@ from demur.core.errors import DataError, IndexFileError
 from demur.core.store import storage_errors
 from demur.core.strict_json import loose_json
 from demur.indexing.choose import Choice, choose
-from demur.indexing.embed import LOCK, Item
+from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.exact import norms_of
-from demur.indexing.ivf import Kind
+from demur.indexing.ivf import Kind, build_ivf
 from demur.indexing.tables import BLOCK, Progress, in_blocks, save, save_rows
 
 if TYPE_CHECKING:
-    from demur.indexing.local import LocalEngine
     from demur.indexing.ray import RayEngine
 
 
@@ -127,7 +126,7 @@ def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
     }
     for path in sorted(work.rglob("*"), reverse=True):  # the content of a folder before the folder
         if path.is_symlink() or not path.is_dir():
-            if path.parent not in reusable or path.name not in (*EMBEDDED, "manifest.json", LOCK):
+            if path.parent not in reusable or path.name not in (*EMBEDDED, "manifest.json"):
                 path.unlink()
         elif not any(path.iterdir()):
             path.rmdir()
@@ -184,7 +183,7 @@ def build_dense(
     queries: int,
     workers: int,
     progress: bool | Progress,
-    engine: LocalEngine | RayEngine,
+    engine: RayEngine | None,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Embed and index one part; returns its entry for the manifest, and (id, reason) of what could not be embedded."""
     save(folder / "rows.npy", rows)
@@ -195,7 +194,8 @@ def build_dense(
         (root or Path()).absolute(),
     )
     tell = partial(progress, part.name) if callable(progress) else progress
-    embedded = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
+    embed_items = embed if engine is None else engine.embed
+    embedded = embed_items(items, encoder, part.space, folder, workers=workers, progress=tell)
     failed = list(embedded.errors())
     if failed:
         left_out = {documents.row(id) for id, _ in failed}
@@ -226,5 +226,6 @@ def build_dense(
     }
     entry |= chosen._asdict()
     if chosen.kind != "flat":
-        entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")
+        fill_lists = build_ivf if engine is None else engine.build_ivf
+        entry |= fill_lists(chosen.kind, vectors, folder / "index.faiss")
     return entry, failed

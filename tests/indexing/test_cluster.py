@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_pool import corpus, picture, pool_folder
-from stub_encoder import StubEncoder, deadly_stub, noted_stub, slow_stub, stub
+from stub_encoder import StubEncoder, noted_stub, slow_stub, stub
 
 from demur.cli import main
 from demur.core.errors import StorageError, UsageError
@@ -18,7 +18,6 @@ from demur.indexing import ivf
 from demur.indexing.build import build_index
 from demur.indexing.embed import Item, embed
 from demur.indexing.ray import RayEngine
-from demur.indexing.worker import CRASHES
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 
@@ -253,65 +252,6 @@ def test_what_goes_wrong_on_a_node_is_said_as_here(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(40)]
     with pytest.raises(UsageError, match="the weights here differ from the driver's"):
         RayEngine(shard=16).embed(items, Other(name="stub_encoder:stub"), "text", tmp_path / "ray")
-
-
-def deadly(cluster, *texts):
-    """Texts on which `deadly_stub` ends its process, from now on."""
-    cluster.noted.write_text("")
-    cluster.noted.with_name(cluster.noted.name + ".deadly").write_text("\n".join(texts))
-
-
-@pytest.mark.slow
-def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
-    items = [Item(f"i{n}", text=f"text {n}") for n in range(64)]
-    deadly(two_nodes, "text 21", "text 50")
-    made = RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
-    assert dict(made.errors()) == {
-        i: f"it crashed the process that embedded it, {CRASHES} times" for i in ("i21", "i50")
-    }
-    assert made.manifest["failed"] == 2
-    assert Counter(two_nodes.noted.read_text().splitlines()) == {
-        "text 21": CRASHES,
-        "text 50": CRASHES,
-    }
-    others = [item for item in items if item.id not in ("i21", "i50")]
-    whole = embed(others, stub(), "text", tmp_path / "local", progress=False)
-    assert list(made.ids) == list(whole.ids)
-    assert made.vectors.tobytes() == whole.vectors.tobytes()
-    before = files(tmp_path / "ray")
-    RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
-    assert files(tmp_path / "ray") == before
-    assert len(two_nodes.noted.read_text().split()) == 4 * CRASHES, (
-        "a second run knows every shard, and kills nobody"
-    )
-
-
-@pytest.mark.slow
-def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_done(
-    two_nodes, tmp_path
-):
-    items = [Item(f"i{n}", text=f"text {n}") for n in range(48)]
-    encoder = deadly_stub()
-    deadly(two_nodes)
-    embed(items[:32], encoder, "text", tmp_path / "ray", shard=16, progress=False)
-    deadly(two_nodes, "opening")
-    with pytest.raises(
-        StorageError, match=f"the worker crashed {CRASHES} times while it opened its model"
-    ):
-        RayEngine().embed(items, encoder, "text", tmp_path / "ray")
-    assert two_nodes.noted.read_text().split() == ["opening"] * CRASHES
-    deadly(two_nodes)
-    told = []
-    RayEngine().embed(
-        items,
-        encoder,
-        "text",
-        tmp_path / "ray",
-        progress=lambda done, total: told.append((done, total)),
-    )
-    assert told == [(16, 48), (32, 48), (48, 48)]
-    embed(items, encoder, "text", tmp_path / "local", shard=16, progress=False)
-    assert files(tmp_path / "ray") == files(tmp_path / "local")
 
 
 @pytest.mark.slow

@@ -191,18 +191,6 @@ def test_shards_and_workers_do_not_change_the_vectors(tmp_path, shard, workers):
     assert np.array_equal(made.vectors, StubEncoder().images(pictures, "look"))
 
 
-def test_the_role_reaches_the_encoder_and_the_manifest(tmp_path):
-    class Roles(StubEncoder):
-        def texts(self, texts, space="joint", *, role="passage"):
-            return super().texts([f"{role}: {t}" for t in texts], space)
-
-    made = run([Item("a", "x")], tmp_path / "e", Roles(), role="query")
-    assert made.manifest["role"] == "query"
-    assert np.array_equal(made.vectors, StubEncoder().texts(["query: x"], "text"))
-    with pytest.raises(IndexFileError, match="role 'query', not 'passage'"):
-        run([Item("a", "x")], tmp_path / "e", Roles())
-
-
 # --- what cannot be embedded ------------------------------------------------------------------------
 
 
