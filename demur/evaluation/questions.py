@@ -104,7 +104,6 @@ class Questions(NamedTuple):
         prompts = self.prompts or Prompts()
         for sample, context in contexts(samples, self.recipes, self.seed):
             exclude: tuple[str, ...] = ()
-            fold = ""
             if context.scenario is Scenario.GOLD_REMOVED:
                 if corpora is not None and corpora.stated.get(sample.id):
                     continue  # the answer is still in the corpus
@@ -114,13 +113,12 @@ class Questions(NamedTuple):
                 exclude = (
                     tuple(names_of_gold) if corpora is None else corpora.excluded.get(sample.id, ())
                 )
-                fold = "" if corpora is None else corpora.folds.get(sample.id, "")
             for condition in self.conditions:
                 for number in range(self.repeat):
                     yield Task(
                         sample,
                         context,
-                        ask(sample, context, condition, prompts, number, exclude, fold),
+                        ask(sample, context, condition, prompts, number, exclude),
                     )
 
     def about(self, release: Release) -> dict[str, Any]:
