@@ -244,19 +244,11 @@ def test_what_is_no_release_is_refused(tmp_path, copy):
         Release.open(copy)
 
 
-def test_a_version_is_frozen(release, tmp_path):
-    push(Release.open(release), str(tmp_path / "t"))
-    other = tmp_path / "other"
-    assert (
-        frozen_again(
-            release, other, lambda s: s.model_copy(update={"source_ref": f"{s.source_ref}, again"})
-        )
-        == ""
-    )
-    with pytest.raises(UsageError, match=r"holds another towns 1\.0\.0"):
-        push(Release.open(other), str(tmp_path / "t"))
-    with pytest.raises(UsageError, match="OWNER/NAME"):
-        push(Release.open(release), "hf:nobody")
+@pytest.mark.parametrize("target", ["hf:nobody", "a-folder"])
+def test_a_release_is_pushed_to_a_repository_of_the_hub(release, target):
+    with pytest.raises(UsageError) as refused:
+        push(Release.open(release), target)
+    assert "hf:OWNER/NAME" in refused.value.cure
 
 
 def test_the_card_is_a_function_of_what_it_describes(release):
