@@ -378,6 +378,7 @@ def build_index(
         progress: show progress on standard error.
     """
     from demur.curation.indexes import build_from
+    from demur.indexing.options import IndexOptions
 
     corpus_names = [
         str(corpus) for corpus in ([corpora] if isinstance(corpora, str | Path) else corpora)
@@ -389,10 +390,7 @@ def build_index(
         text_encoder=text_encoder,
         chunk=chunk,
         tokenizer=tokenizer,
-        kind=kind,
-        skip_bad=skip_bad,
-        fresh=fresh,
-        progress=progress,
+        options=IndexOptions(kind=kind, skip_bad=skip_bad, fresh=fresh, progress=progress),
     )
     return Index(out, encoder=encoder, text_encoder=text_encoder)
 

@@ -73,13 +73,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="expected number of queries, for --kind auto (default: 10,000)",
     )
     build.add_argument(
-        "--lexical",
-        choices=("lucene", "okapi", "rank-bm25"),
-        default="lucene",
-        help="BM25 variant (default: lucene); okapi has the scores of the package rank-bm25, and rank-bm25 is another "
-        "name of it",
-    )
-    build.add_argument(
         "--workers", type=positive, help="threads that decode images (default: one per processor)"
     )
     add_shared(build, "--engine", "--ray-address")
@@ -134,6 +127,7 @@ def run(args: argparse.Namespace) -> int:
 def _build(args: argparse.Namespace) -> int:
     from demur.core.system import cores
     from demur.curation.indexes import build_from
+    from demur.indexing.options import IndexOptions
 
     built = build_from(
         args.corpora,
@@ -143,15 +137,16 @@ def _build(args: argparse.Namespace) -> int:
         allow_random=args.allow_random,
         chunk=args.chunk,
         tokenizer=args.tokenizer,
-        image_root=args.image_root,
-        kind=args.kind,
-        queries=args.queries,
-        lexical=args.lexical,
-        workers=args.workers or cores(),
-        skip_bad=args.skip_bad,
-        progress=True,
-        engine=open_engine(args),
-        fresh=args.fresh,
+        options=IndexOptions(
+            image_root=args.image_root,
+            kind=args.kind,
+            queries=args.queries,
+            workers=args.workers or cores(),
+            skip_bad=args.skip_bad,
+            progress=True,
+            engine=open_engine(args),
+            fresh=args.fresh,
+        ),
     )
     if args.json:
         print_json(built.manifest, 1)
@@ -203,8 +198,7 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
             name,
             part["kind"],
             part["count"],
-            part.get("why")
-            or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}",
+            part.get("why") or f"{part['words']:,} words, {part['postings']:,} postings",
         )
         for name, part in manifest["parts"].items()
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -12,6 +13,7 @@ from demur.core.errors import UsageError
 from demur.core.records import Document, Hit
 from demur.core.store import Problems, storage_errors
 from demur.core.untrusted import Choice, check
+from demur.indexing.options import USUAL, IndexOptions
 
 if TYPE_CHECKING:
     from demur.indexing.chunk import Counts
@@ -67,8 +69,7 @@ def build_from(
     allow_random: bool = False,
     chunk: str | None = None,
     tokenizer: str | None = None,
-    image_root: Path | None = None,
-    **options: Any,
+    options: IndexOptions = USUAL,
 ) -> BuiltIndex:
     """Build an index folder from corpora by name.
 
@@ -80,8 +81,7 @@ def build_from(
         allow_random: allow an encoder without trained weights.
         chunk: ``SIZE:OVERLAP`` in tokens; None does not cut texts.
         tokenizer: counts the tokens (`demur.indexing.chunk.open_chunker`).
-        image_root: see `read_corpora`.
-        options: of `demur.indexing.build.build_index`.
+        options: of `demur.indexing.build.build_index`; ``image_root`` is that of `read_corpora`.
 
     Raises:
         UsageError: there is a tokenizer, but texts are not cut.
@@ -95,19 +95,23 @@ def build_from(
             "--tokenizer has no effect without --chunk", cure="add --chunk 250:32, or leave it out"
         )
     problems = Problems()
-    documents = read_corpora(corpora, problems, image_root)
+    documents = read_corpora(corpora, problems, options.image_root)
     chunker = open_chunker(chunk, tokenizer) if chunk else None
+    options = replace(
+        options,
+        text_encoder=open_encoder(text_encoder, allow_random=allow_random)
+        if text_encoder
+        else None,
+        image_root=None,  # the documents name their images in full
+        problems=problems,
+        corpus=", ".join(corpora),
+        cut=chunker.setting if chunker else "",
+    )
     manifest = build_index(
         documents if chunker is None else chunker.documents(documents),
         open_encoder(encoder, allow_random=allow_random),
         out,
-        text_encoder=open_encoder(text_encoder, allow_random=allow_random)
-        if text_encoder
-        else None,
-        problems=problems,
-        corpus=", ".join(corpora),
-        cut=chunker.setting if chunker else "",
-        **options,
+        options,
     )
     return BuiltIndex(manifest, chunker.counts if chunker else None, problems)
 

@@ -16,6 +16,7 @@ from demur.curation.pool import Pool, build
 from demur.curation.sources import open_source
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
+from demur.indexing.options import IndexOptions
 from demur.release.layout import documents_of, evidence_licences
 from demur.retrieval.search import Searcher
 
@@ -165,7 +166,7 @@ def world(request, tmp_path_factory):
     pool, searchers = Pool(folder / "pool"), {}
     documents = list(pool.documents())
     for name, shown in (("whole", documents), ("cut", list(Chunker(30, 6).documents(documents)))):
-        build_index(shown, StubEncoder(), folder / name, image_root=pool.root)
+        build_index(shown, StubEncoder(), folder / name, IndexOptions(image_root=pool.root))
         searchers[name] = Searcher(folder / name, StubEncoder())
     return pages, pool, searchers
 

@@ -45,6 +45,7 @@ from demur.curation.sources import open_source
 from demur.curation.sources.cards import card_of, read_pins
 from demur.evaluation.rejudge import judge_beside, read_rows
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 from demur.judge.annotation.exchange import export_labels, import_labels
 from demur.judge.annotation.task import Session, put_labels, read_task
 from demur.judge.base import open_judge
@@ -97,7 +98,9 @@ def _runs(folder: Path) -> None:
 def _index(folder: Path, kind: Any = "flat") -> None:
     root = folder.with_name(f"{folder.name}-files")
     root.mkdir()
-    build_index(small_pool.corpus(root), StubEncoder(), folder, image_root=root, kind=kind)
+    build_index(
+        small_pool.corpus(root), StubEncoder(), folder, IndexOptions(image_root=root, kind=kind)
+    )
 
 
 def _prompts(folder: Path) -> None:

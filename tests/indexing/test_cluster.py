@@ -17,6 +17,7 @@ from demur.core.records import Document
 from demur.indexing import ivf
 from demur.indexing.build import build_index
 from demur.indexing.embed import Item, embed
+from demur.indexing.options import IndexOptions
 from demur.indexing.ray import RayEngine
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
@@ -216,7 +217,12 @@ def test_a_stopped_pass_goes_on_where_it_was(two_nodes, tmp_path):
 @pytest.mark.parametrize("kind", ["flat", "ivf-sq8"])
 @pytest.mark.slow
 def test_hits_are_those_of_one_machine(two_nodes, tmp_path, kind):
-    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path, kind=kind)
+    build_index(
+        corpus(tmp_path),
+        StubEncoder(),
+        tmp_path / "index",
+        IndexOptions(image_root=tmp_path, kind=kind),
+    )
     here = Searcher(tmp_path / "index", StubEncoder())
     there = Searcher(tmp_path / "index", StubEncoder(), engine=RayEngine())
     queries = [Query(f"passage {i} about w{i % 3}", picture(i)) for i in range(9)]
@@ -298,7 +304,7 @@ def test_a_node_lost_while_searching(two_nodes, tmp_path):
     lose_one(two_nodes)
     assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)
     build_index(
-        documents()[::-1], stub(), tmp_path / "index", fresh=True
+        documents()[::-1], stub(), tmp_path / "index", IndexOptions(fresh=True)
     )  # another index in its place
     there, here = (
         Searcher(tmp_path / "index", stub(), engine=engine),

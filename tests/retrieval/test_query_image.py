@@ -16,6 +16,7 @@ from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 from demur.retrieval.search import Searcher
 
 
@@ -80,7 +81,7 @@ def world(tmp_path):
 def test_finding_the_query_image_itself_is_no_recall(world):
     root, documents, samples = world
     encoder = Colours()
-    build_index(documents, encoder, root / "index", image_root=root)
+    build_index(documents, encoder, root / "index", IndexOptions(image_root=root))
     searcher = Searcher(root / "index", encoder)
     plan = MiningOptions(text=2, visual=0, pages=1, modes=("image->image", "text->text"))
     (choice,) = choose_modes(samples, searcher, root, plan).choices
