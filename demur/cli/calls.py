@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ask(args: argparse.Namespace) -> int:
+    from demur.models import ModelOptions
     from demur.models.ask import ask, question
     from demur.models.estimate import estimate_calls
 
@@ -120,9 +121,8 @@ def _ask(args: argparse.Namespace) -> int:
         else:
             show_plan(planned)
         return 0
-    responses = ask(
-        args.model, requests, ledger=args.ledger, prices=args.prices, budget=budget_of(args)
-    )
+    options = ModelOptions(ledger=args.ledger, prices=args.prices, budget=budget_of(args))
+    responses = ask(args.model, requests, options)
     for response in responses:
         if args.json:
             say(response.model_dump_json())

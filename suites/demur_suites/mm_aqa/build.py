@@ -49,7 +49,15 @@ from demur.core.store import (
 )
 from demur.core.worker import Worker
 from demur.indexing.encoders import open_encoder
-from demur.models import Budget, Estimate, estimate_calls, model_id, open_model, run_sync
+from demur.models import (
+    Budget,
+    Estimate,
+    ModelOptions,
+    estimate_calls,
+    model_id,
+    open_model,
+    run_sync,
+)
 from demur.models.lenient import LenientModel
 from demur.models.names import revision_of
 from demur.models.ping import ping
@@ -136,11 +144,13 @@ class Models:
             for name in self.names:
                 made = open_model(
                     name,
-                    ledger=self.ledger,
-                    concurrency=self.concurrency,
-                    budget=budget,
-                    read_image=lambda ref: self._shown[ref.sha256],
-                    before_first=partial(ping, [name], lists=False) if begun else None,
+                    ModelOptions(
+                        ledger=self.ledger,
+                        concurrency=self.concurrency,
+                        budget=budget,
+                        read_image=lambda ref: self._shown[ref.sha256],
+                        before_first=partial(ping, [name], lists=False) if begun else None,
+                    ),
                 )
                 self._opened[name] = LenientModel(await self._stack.enter_async_context(made))
 
