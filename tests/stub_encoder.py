@@ -53,7 +53,7 @@ class StubEncoder:
         return self._vectors([i.tobytes() for i in images], space)
 
 
-def stub(argument="", *, allow_random=False, device=None):
+def stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:stub`` opens."""
     return StubEncoder(name="stub_encoder:stub")
 
@@ -69,7 +69,7 @@ class SlowEncoder(StubEncoder):
         return super().texts(texts, space, role=role)
 
 
-def slow_stub(argument="", *, allow_random=False, device=None):
+def slow_stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:slow_stub`` opens."""
     return SlowEncoder(name="stub_encoder:slow_stub")
 
@@ -89,7 +89,7 @@ def _noted():
         return handle.read().split()
 
 
-def noted_stub(argument="", *, allow_random=False, device=None):
+def noted_stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:noted_stub`` opens: `NotedEncoder`, its process in the file of the variable."""
     with open(os.environ["OPENED_BY"], "a") as handle:
         handle.write(f"{os.getpid()}\n")
@@ -118,6 +118,6 @@ class DeadlyEncoder(StubEncoder):
         return super().texts(texts, space, role=role)
 
 
-def deadly_stub(argument="", *, allow_random=False, device=None):
+def deadly_stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:deadly_stub`` opens."""
     return DeadlyEncoder(name="stub_encoder:deadly_stub")

@@ -57,7 +57,7 @@ def test_vectors_of_a_users_encoder_are_kept_by_its_code(tmp_path, monkeypatch):
         __class__ = property(type)
         def texts(self, texts, space="joint", *, role="passage"):
             return StubEncoder.texts(self, texts, space)[:, ::1]
-    def opened(argument, *, allow_random, device):
+    def opened(argument, *, allow_random):
         return Mine("edited_encoder:opened")
     """
     monkeypatch.syspath_prepend(tmp_path)
@@ -143,7 +143,7 @@ OWN = """
 import numpy as np
 class Fine:
     name, note, similarity, dims = "own_encoders:Fine", "by hand", "dot", {"text": 2}
-    def __init__(self, argument="", *, allow_random=False, device=None): pass
+    def __init__(self, argument="", *, allow_random=False): pass
     def fingerprint(self): return "ab"
     def texts(self, texts, space="text", *, role="passage"): return [[1.0, 2.0] for _ in texts]
     def images(self, images, space="joint"): raise NotImplementedError
@@ -152,7 +152,7 @@ class Ragged(Fine):
 class Angular(Fine):
     similarity = "angular"
 class Without:
-    def __init__(self, argument="", *, allow_random=False, device=None): pass
+    def __init__(self, argument="", *, allow_random=False): pass
 def function(texts): return [[1.0]]
 """
 

@@ -389,20 +389,10 @@ def test_any_shape_is_fitted_into_a_white_square(size):
     assert (square[~black] == 255).all()
 
 
-@pytest.mark.heavy
-def test_float32_products_are_close_to_int8_and_of_another_fingerprint(encoder):
-    exact = OfflineEncoder("?precision=float32")
-    assert exact.name == "offline?precision=float32"
-    assert open_encoder(exact.name).fingerprint() == exact.fingerprint() != encoder.fingerprint()
-    cosines = (exact.texts(TEXTS) * encoder.texts(TEXTS)).sum(axis=1)
-    assert cosines.min() > 0.97
-
-
 @pytest.mark.parametrize(
     ("argument", "why"),
     [
         ("small", "no argument"),
-        ("?precision=int4", r"precision='int4' is not known - .*int8 .*or float32"),
         ("?threads=0", "from 1 to 1,024 - .*cores"),
         ("?threads=x", "from 1 to 1,024 - .*cores"),
     ],
@@ -412,9 +402,7 @@ def test_wrong_arguments_are_refused(argument, why):
         OfflineEncoder(argument)
 
 
-def test_it_runs_on_the_cpu_alone(encoder):
-    with pytest.raises(UsageError, match="not on 'cuda'"):
-        OfflineEncoder(device="cuda")
+def test_each_space_takes_its_own_modality_alone(encoder):
     with pytest.raises(UsageError, match="no texts into a space named 'look'"):
         encoder.texts(["x"], "look")
     with pytest.raises(UsageError, match="no images into a space named 'text'"):

@@ -14,7 +14,7 @@ from PIL import Image
 
 from demur.core.errors import DataError, MissingExtra, UnknownPart, UsageError
 from demur.indexing.embed import Item, embed
-from demur.indexing.encoders import Encoder, Preparing, open_encoder, torch_models
+from demur.indexing.encoders import Encoder, Preparing, open_encoder
 from demur.testing import check_encoder
 
 pytestmark = [
@@ -274,13 +274,6 @@ def test_hostile_weights_run_nothing(folder, tmp_path, capfd):
     with pytest.raises(DataError):
         open_encoder(f"open_clip:tiny-eva02/{tmp_path}/evil.pt")
     assert "ran code" not in capfd.readouterr().out
-
-
-def test_a_device_that_is_not_there_is_refused(folder):
-    with pytest.raises(UsageError, match=r"device 'cuda:99' cannot be used.*give 'cpu'"):
-        open_encoder(f"open_clip:tiny-eva02/{folder}/weights.pt", device="cuda:99")
-    with pytest.raises(UsageError, match="device 'toaster' cannot be used"):
-        torch_models.pick_device("toaster", "x")
 
 
 @pytest.mark.parametrize(("module", "name"), [("torch", "torch"), ("open_clip", "open_clip")])

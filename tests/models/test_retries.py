@@ -44,7 +44,9 @@ async def test_a_passing_fault_is_tried_again(ask, fault):
 async def test_a_stall_is_given_up_after_the_time_out(ask):
     async with (
         FakeEndpoint("stall,ok", stall_s=2 * ENDS_S) as server,
-        open_model(server.model(), ModelOptions(retry=Retry(**QUICK | {"timeout_s": 0.5}))) as model,
+        open_model(
+            server.model(), ModelOptions(retry=Retry(**QUICK | {"timeout_s": 0.5}))
+        ) as model,
     ):
         reply = await asyncio.wait_for(model.complete(ask("q")), ENDS_S)
         assert reply.text == expected(server)

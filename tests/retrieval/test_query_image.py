@@ -155,6 +155,6 @@ def test_the_command_tells_how_many(world, capsys, monkeypatch):
     assert [choice["own_image_in_index"] for choice in summary["recall"]] == [2]
 
 
-def colours(argument="", *, allow_random=False, device=None):
+def colours(argument="", *, allow_random=False):
     """What ``--encoder test_query_image:colours`` opens."""
     return Colours(name="test_query_image:colours")
