@@ -39,7 +39,7 @@ from demur.curation.provenance import describe_build, gate_verdicts
 from demur.curation.recipe import BuildRecipe
 from demur.curation.topics import compare_all_topics
 from demur.evaluation.runner import commonest
-from demur.release import FunnelStep, Release, check_target, freeze, open_sound
+from demur.release import Draft, FunnelStep, Release, check_target, freeze, open_sound
 from demur.retrieval.recall import Choice
 
 
@@ -151,15 +151,17 @@ async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Bu
     )
     freeze(
         ctx.out / "release",
-        name=recipe.name,
-        version=recipe.version,
-        samples=kept_samples,
-        read_image=ctx.read,
-        drops=all_drops(mining_drops, decisions, pool.left_out),
-        funnel=steps_taken,
-        recall=recall,
-        about=facts,
-        gates=[v for s in kept_samples for v in gate_verdicts(s, states[s.id], ctx.runner)],
+        Draft(
+            name=recipe.name,
+            version=recipe.version,
+            samples=kept_samples,
+            read_image=ctx.read,
+            drops=all_drops(mining_drops, decisions, pool.left_out),
+            funnel=steps_taken,
+            recall=recall,
+            about=facts,
+            gates=[v for s in kept_samples for v in gate_verdicts(s, states[s.id], ctx.runner)],
+        ),
     )
     runner = ctx.runner
     return Built(

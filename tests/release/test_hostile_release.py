@@ -25,7 +25,7 @@ from demur.core.records import Evidence, GateVerdict, Role
 from demur.core.store import Problems, digest, read_json, read_records, write_json
 from demur.corpora.near_duplicates import image_hash
 from demur.curation.build import curate
-from demur.release import FunnelStep, Release, documents_of, freeze
+from demur.release import Draft, FunnelStep, Release, documents_of, freeze
 from demur.release.card import escape_markdown, render_card
 from demur.release.diff import difference
 
@@ -259,14 +259,16 @@ def frozen(old, out, samples, read_image=None, **more):
     about = {k: v for k, v in old.manifest.items() if k not in known} | {"gates": []} | more
     return freeze(
         out,
-        name=old.name,
-        version=old.version,
-        samples=samples,
-        read_image=read_image or old.read_image,
-        drops=old.drops(),
-        funnel=old.steps,
-        recall=old.recall,
-        about=about,
+        Draft(
+            name=old.name,
+            version=old.version,
+            samples=samples,
+            read_image=read_image or old.read_image,
+            drops=old.drops(),
+            funnel=old.steps,
+            recall=old.recall,
+            about=about,
+        ),
     )
 
 

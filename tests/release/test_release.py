@@ -15,7 +15,7 @@ from demur.core.errors import ReleaseError, UsageError
 from demur.core.records import Evidence, Role
 from demur.core.store import read_json, write_json
 from demur.curation.build import curate
-from demur.release import FunnelStep, Release, count_all, documents_of, freeze
+from demur.release import Draft, FunnelStep, Release, count_all, documents_of, freeze
 from demur.release.card import render_card, render_citation
 from demur.release.croissant import croissant_metadata
 from demur.release.push import push
@@ -45,14 +45,16 @@ def frozen_again(folder, out, change):
     steps = [FunnelStep.model_validate(s) for s in old.funnel]
     freeze(
         out,
-        name=old.name,
-        version=old.version,
-        samples=samples,
-        read_image=old.read_image,
-        drops=old.drops(),
-        funnel=steps,
-        recall=old.recall,
-        about=about | {"gates": []},
+        Draft(
+            name=old.name,
+            version=old.version,
+            samples=samples,
+            read_image=old.read_image,
+            drops=old.drops(),
+            funnel=steps,
+            recall=old.recall,
+            about=about | {"gates": []},
+        ),
     )
     return wrong(out)
 

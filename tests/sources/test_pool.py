@@ -20,6 +20,7 @@ from demur.curation.recipe import SourceSpec
 from demur.curation.sample_pool import sample_sources
 from demur.curation.sources import open_source
 from demur.curation.sources.check import check
+from demur.release import Draft
 
 SIX = ("webqa", "mrag", "infoseek", "evqa", "viquae", "mmdocrag")
 
@@ -280,10 +281,12 @@ def test_a_pool_survives_a_release(six, tmp_path):
     samples = {s.id: s for s in pool.samples()}
     freeze(
         tmp_path / "release",
-        name="six",
-        version="1.0.0",
-        samples=list(samples.values()),
-        read_image=lambda ref: read_image(ref, pool.root),
+        Draft(
+            name="six",
+            version="1.0.0",
+            samples=list(samples.values()),
+            read_image=lambda ref: read_image(ref, pool.root),
+        ),
     )
 
     def without_places(value):

@@ -35,7 +35,7 @@ from demur.curation.from_docs.review import YES, key_of, read_review, write_revi
 from demur.curation.mining.choose import mine_kind
 from demur.curation.mining.options import MiningOptions
 from demur.indexing.chunk import Chunker, open_chunker
-from demur.release import FunnelStep, Release, check_target, freeze, open_sound
+from demur.release import Draft, FunnelStep, Release, check_target, freeze, open_sound
 from demur.release.corpora import export
 from demur.release.layout import tally
 
@@ -411,28 +411,32 @@ def _freeze_release(
         )
     freeze(
         out,
-        name=name,
-        version=version,
-        samples=samples,
-        read_image=read,
-        drops=drops,
-        funnel=funnel,
-        about={
-            "sources": {
-                "docs": {
-                    "sha256": digest([s.model_dump(mode="json") for s in samples]),
-                    "licences": sorted({e.licence for s in samples for e in s.gold if e.licence}),
-                }
+        Draft(
+            name=name,
+            version=version,
+            samples=samples,
+            read_image=read,
+            drops=drops,
+            funnel=funnel,
+            about={
+                "sources": {
+                    "docs": {
+                        "sha256": digest([s.model_dump(mode="json") for s in samples]),
+                        "licences": sorted(
+                            {e.licence for s in samples for e in s.gold if e.licence}
+                        ),
+                    }
+                },
+                "from_docs": {
+                    "documents": docs.name,
+                    "rows": rows,
+                    "asked twice": repeated,
+                    "looked at": reviewed,
+                },
+                "pool_by_topic": tally(s.topic for s in samples),
+                "limits": limits,
             },
-            "from_docs": {
-                "documents": docs.name,
-                "rows": rows,
-                "asked twice": repeated,
-                "looked at": reviewed,
-            },
-            "pool_by_topic": tally(s.topic for s in samples),
-            "limits": limits,
-        },
+        ),
     )
     return open_sound(out)
 
