@@ -17,6 +17,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from prefix_cache import CachingEndpoint
+
 from demur.core.records import Request, Sample
 from demur.core.uris import read_image
 from demur.curation.sources import open_source
@@ -26,7 +28,6 @@ from demur.scenarios.conditions import STRICTNESS, Prompts, condition
 from demur.scenarios.contexts import standard
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
-from demur.testing import FakeEndpoint
 
 ATLAS = Path(__file__).resolve().parent.parent / "demur" / "sample" / "atlas"
 SAMPLES = 60
@@ -71,7 +72,7 @@ def requests(address: str) -> list[Request]:
 
 async def sent(order: str, capacity: int) -> float:
     """Share of prompt tokens that the server had, in [0, 1]."""
-    async with FakeEndpoint(prefix_blocks=capacity) as server:
+    async with CachingEndpoint(capacity) as server:
         async with open_model(
             server.model(), ModelOptions(image_root=ATLAS, concurrency=CONCURRENCY)
         ) as model:

@@ -141,7 +141,6 @@ class EfficientNetLite0:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._mapped: tuple[Any, NDArray[Any]] | None = None
 
     @classmethod
     def open(cls) -> EfficientNetLite0:
@@ -167,27 +166,3 @@ class EfficientNetLite0:
         pixels = (square.astype(np.float32) - 127) / 128
         features, classes = self._session.run(None, {"image": pixels.transpose(2, 0, 1)[None]})
         return Seen(features[0], classes[0])
-
-    def activation(self, square: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """(7, 7): how much each place speaks for the best class (class activation map, Zhou et al. 2016)."""
-        import onnx
-        from onnx import helper
-
-        from demur.indexing.encoders.onnx_session import session
-
-        if self._mapped is None:
-            data = read_pinned(WEIGHTS)
-            tensors = read_tensors(data, WEIGHTS.file)
-            model = onnx.load_from_string(build_graph(tensors))
-            last = next(n for n in model.graph.node if n.op_type == "GlobalAveragePool").input[0]
-            model.graph.output.append(
-                helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None)
-            )
-            self._mapped = session(bytes(model.SerializeToString())), tensors["_fc.weight"]
-        mapped, head = self._mapped
-        pixels = (square.astype(np.float32) - 127) / 128
-        _, classes, maps = mapped.run(None, {"image": pixels.transpose(2, 0, 1)[None]})
-        activations: NDArray[np.float32] = np.tensordot(
-            head[int(classes[0].argmax())], maps[0], axes=1
-        )
-        return np.maximum(activations, 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -265,15 +266,44 @@ class Grounded(NamedTuple):
         return np.asarray(masks[0][0, 0].numpy(), dtype=bool)
 
 
+@cache
+def _classifier() -> tuple[Any, npt.NDArray[np.float32]]:
+    """EfficientNet-Lite0 with its last feature maps as a further output, and the weights of its classes."""
+    import onnx
+    from onnx import helper
+
+    from demur.indexing.encoders.efficientnet_lite0 import WEIGHTS, build_graph
+    from demur.indexing.encoders.onnx_session import session
+    from demur.indexing.encoders.torch_file import read_tensors
+    from demur.indexing.encoders.weights import read_pinned
+
+    tensors = read_tensors(read_pinned(WEIGHTS), WEIGHTS.file)
+    model = onnx.load_from_string(build_graph(tensors))
+    last = next(n for n in model.graph.node if n.op_type == "GlobalAveragePool").input[0]
+    model.graph.output.append(helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None))
+    return session(bytes(model.SerializeToString())), tensors["_fc.weight"]
+
+
+def _activation(square: Pixels) -> npt.NDArray[np.float32]:
+    """(7, 7): how much each place speaks for the best class (class activation map, Zhou et al. 2016)."""
+    network, head = _classifier()
+    pixels = (square.astype(np.float32) - 127) / 128
+    _, classes, maps = network.run(None, {"image": pixels.transpose(2, 0, 1)[None]})
+    activations: npt.NDArray[np.float32] = np.tensordot(
+        head[int(classes[0].argmax())], maps[0], axes=1
+    )
+    return np.maximum(activations, 0)
+
+
 def activation_box(photo: Image) -> Box:
     """The box where the class activation of a classifier's best class is above half its maximum.
 
     Raises:
         MissingExtra: the extra ``demo`` (EfficientNet-Lite0) is not installed.
     """
-    from demur.indexing.encoders.efficientnet_lite0 import EfficientNetLite0, fit_into_square
+    from demur.indexing.encoders.efficientnet_lite0 import fit_into_square
 
-    activation = EfficientNetLite0.open().activation(fit_into_square(photo))
+    activation = _activation(fit_into_square(photo))
     side, longest = activation.shape[0], max(photo.size)
     rows, columns = np.nonzero(activation >= 0.5 * activation.max())
     edges = np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]) / side
