@@ -17,6 +17,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from prefix_cache import CachingEndpoint
+
 from demur.core.records import Request, Sample
 from demur.core.uris import read_image
 from demur.evaluation import questions
@@ -26,7 +28,6 @@ from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
 from demur.sources import open_source
-from demur.testing import FakeEndpoint
 
 ATLAS = Path(__file__).resolve().parent.parent / "demur" / "sample" / "atlas"
 SAMPLES = 60
@@ -68,7 +69,7 @@ def requests(address: str) -> list[Request]:
 
 async def sent(order: str, capacity: int) -> float:
     """Share of prompt tokens that the server had, in [0, 1]."""
-    async with FakeEndpoint(prefix_blocks=capacity) as server:
+    async with CachingEndpoint(capacity) as server:
         async with open_model(
             server.model(), ModelOptions(image_root=ATLAS, concurrency=CONCURRENCY)
         ) as model:

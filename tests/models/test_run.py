@@ -11,6 +11,7 @@ import textwrap
 import pytest
 from errors import raises
 
+from benchmarks.prefix_cache import CachingEndpoint
 from demur.core.errors import ItemError, PermanentError
 from demur.core.records import Response
 from demur.models import ModelOptions, Retry, complete_all, open_model
@@ -164,9 +165,7 @@ async def test_order_serves_the_servers_prefix_cache(ask, picture, tmp_path):
     rates = {}
     for name, ordered in (("shuffled", False), ("ordered", True)):
         async with (
-            FakeEndpoint(
-                prefix_blocks=400
-            ) as server,  # room for a few of the 24 contexts at a time
+            CachingEndpoint(400) as server,  # room for a few of the 24 contexts at a time
             open_model(server.model(), ModelOptions(concurrency=4, image_root=tmp_path)) as model,
         ):
             if ordered:

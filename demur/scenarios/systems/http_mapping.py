@@ -123,8 +123,6 @@ class RagMapping(Record):
     """Seconds for a whole reply."""
     retries: Whole = 3
     """Retries after a refused connection, a time-out, 429 or 5xx."""
-    warm_up: Whole = 0
-    """Requests before the first is measured."""
     version: str = ""
     """Response header with the service's version; demur reports a redeployment during a run."""
     concurrency: int = Field(default=4, ge=1, strict=True)
