@@ -310,12 +310,14 @@ async def measure_attempt(
     url: str, concurrency: int, count: int, with_image: bool
 ) -> dict[str, float]:
     """The HTTP client alone, as bare aiohttp is: body, one attempt, the answer's text."""
-    from demur.models import open_model, wire
+    from demur.models import ModelOptions, open_model, wire
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         requests = list(demur_requests(folder, 0, count + concurrency * 2, with_image))
-        async with open_model(f"{url}#m", image_root=folder, concurrency=concurrency) as model:
+        async with open_model(
+            f"{url}#m", ModelOptions(image_root=folder, concurrency=concurrency)
+        ) as model:
             backend = model._fleet.slots[0].backend
 
             async def attempt(n: int) -> object:
@@ -331,13 +333,13 @@ async def measure_attempt(
 async def measure_demur(
     url: str, concurrency: int, count: int, with_image: bool, *, ledger: bool
 ) -> dict[str, float]:
-    from demur.models import complete_all, open_model
+    from demur.models import ModelOptions, complete_all, open_model
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "calls.sqlite" if ledger else None
         async with open_model(
-            f"{url}#m", ledger=path, image_root=folder, concurrency=concurrency
+            f"{url}#m", ModelOptions(ledger=path, image_root=folder, concurrency=concurrency)
         ) as model:
             async for _ in complete_all(
                 model, demur_requests(folder, 1_000_000, concurrency * 4, with_image)
@@ -354,13 +356,14 @@ async def measure_demur(
 
 async def replay_demur(url: str, count: int, with_image: bool) -> dict[str, float]:
     """Second pass over a ledger: every reply is there, nothing is sent, and no image is read."""
-    from demur.models import complete_all, open_model
+    from demur.models import ModelOptions, complete_all, open_model
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for again in (False, True):
             async with open_model(
-                f"{url}#m", ledger=folder / "calls.sqlite", image_root=folder, concurrency=256
+                f"{url}#m",
+                ModelOptions(ledger=folder / "calls.sqlite", image_root=folder, concurrency=256),
             ) as model:
                 requests = list(demur_requests(folder, 0, count, with_image))
                 gc.collect()  # of what was made before: one takes as long as a thousand replies

@@ -360,10 +360,13 @@ def sensitivity(rules: Rules) -> dict[str, float]:
 # --- Atlas ---------------------------------------------------------------------------------------
 
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # the simulated gate
+
+
 def recipe(per_topic: int, own: float) -> BuildRecipe:
     gates = [
         {
-            "system": "demur.testing.gates:SimulatedGate",
+            "system": "simulated_gate:SimulatedGate",
             "name": name,
             "options": {"strength": strength, "reading": reading, "leak": 0.1, "own": own},
         }

@@ -209,8 +209,7 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
     from demur.indexing.encoders.weights import read_pinned
 
     texts = passages()[::every]
-    quick, exact = OfflineEncoder(), OfflineEncoder("?precision=float32&threads=1")
-    one = OfflineEncoder("?threads=1")
+    quick, one = OfflineEncoder(), OfflineEncoder("?threads=1")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = (
         1  # its own threads wait by spinning, which is unfair on shared cores
@@ -230,7 +229,6 @@ def offline_speeds(repeats: int, every: int) -> dict[str, Any]:
     took = in_turns(
         {
             "the package's graph, one thread, no pooling": as_shipped,
-            "offline?precision=float32, one thread": lambda: exact.texts(texts),
             "offline, one thread": lambda: one.texts(texts),
             "offline": lambda: quick.texts(texts),
         },

@@ -73,9 +73,7 @@ class LookedUp:
         raise NotImplementedError
 
 
-def looked_up(
-    argument: str = "", *, allow_random: bool = False, device: str | None = None
-) -> LookedUp:
+def looked_up(argument: str = "", *, allow_random: bool = False) -> LookedUp:
     """What ``--encoder mining:looked_up`` opens."""
     return LookedUp(Path(os.environ[FOLDER]))
 

@@ -57,9 +57,7 @@ class OneSecond:
         return np.ones((len(images), space_of(self, space, "images")), np.float32)
 
 
-def opened(
-    argument: str = "", *, allow_random: bool = False, device: str | None = None
-) -> OneSecond:
+def opened(argument: str = "", *, allow_random: bool = False) -> OneSecond:
     """How the actor opens the model by its name."""
     return OneSecond(float(os.environ[SECONDS]))
 

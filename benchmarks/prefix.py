@@ -17,16 +17,17 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from prefix_cache import CachingEndpoint
+
 from demur.core.records import Request, Sample
 from demur.core.uris import read_image
 from demur.evaluation import questions
 from demur.evaluation.options import RunOptions
-from demur.models import Model, complete_all, open_model
+from demur.models import Model, ModelOptions, complete_all, open_model
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
 from demur.sources import open_source
-from demur.testing import FakeEndpoint
 
 ATLAS = Path(__file__).resolve().parent.parent / "demur" / "sample" / "atlas"
 SAMPLES = 60
@@ -68,8 +69,10 @@ def requests(address: str) -> list[Request]:
 
 async def sent(order: str, capacity: int) -> float:
     """Share of prompt tokens that the server had, in [0, 1]."""
-    async with FakeEndpoint(prefix_blocks=capacity) as server:
-        async with open_model(server.model(), image_root=ATLAS, concurrency=CONCURRENCY) as model:
+    async with CachingEndpoint(capacity) as server:
+        async with open_model(
+            server.model(), ModelOptions(image_root=ATLAS, concurrency=CONCURRENCY)
+        ) as model:
             work = requests(server.model())
             if order == "demur":
                 async for _ in complete_all(model, work):

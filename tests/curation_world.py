@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 from PIL import Image
+from simulated_gate import SimulatedGate
 from stub_encoder import StubEncoder
 
 from demur.core.errors import UsageError
@@ -16,10 +17,9 @@ from demur.core.store import digest, file_digest, read_json, write_json
 from demur.curation.build.recipe import parse_recipe
 from demur.judge.local import LocalJudge
 from demur.release import Release, verify
-from demur.testing.gates import SimulatedGate
 
 N = 14
-GATE = "demur.testing.gates:SimulatedGate"
+GATE = "simulated_gate:SimulatedGate"
 WORDS = [
     "river",
     "harbour",

@@ -12,7 +12,7 @@ from PIL import Image
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Evidence, ImageRef, Modality, Role, Sample
 from demur.core.store import digest
-from demur.release import FunnelStep, freeze
+from demur.release import Draft, FunnelStep, freeze
 
 LONG = bool(os.environ.get("DEMUR_LONG"))
 """Whether property tests try all their examples (`make test-all`)."""
@@ -106,7 +106,8 @@ def tiny_release(folder: Path, size: int, *, text: int = 3) -> Path:
     ]
     step = FunnelStep(stage="pool", entered=size, kept=size)
     return freeze(
-        folder, name="tiny", version="1.0.0", samples=made, read_image=Images().read, funnel=[step]
+        folder,
+        Draft(name="tiny", version="1.0.0", samples=made, read_image=Images().read, funnel=[step]),
     )
 
 

@@ -53,7 +53,7 @@ class StubEncoder:
         return self._vectors([i.tobytes() for i in images], space)
 
 
-def stub(argument="", *, allow_random=False, device=None):
+def stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:stub`` opens."""
     return StubEncoder(name="stub_encoder:stub")
 
@@ -69,7 +69,7 @@ class SlowEncoder(StubEncoder):
         return super().texts(texts, space, role=role)
 
 
-def slow_stub(argument="", *, allow_random=False, device=None):
+def slow_stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:slow_stub`` opens."""
     return SlowEncoder(name="stub_encoder:slow_stub")
 
@@ -89,14 +89,14 @@ def _noted():
         return handle.read().split()
 
 
-def noted_stub(argument="", *, allow_random=False, device=None):
+def noted_stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:noted_stub`` opens: `NotedEncoder`, its process in the file of the variable."""
     with open(os.environ["OPENED_BY"], "a") as handle:
         handle.write(f"{os.getpid()}\n")
     return NotedEncoder(name="stub_encoder:noted_stub")
 
 
-def _kill_if(key, by=signal.SIGKILL):
+def _kill_if(key):
     """End this process at once, as a crash would, where the file ``OPENED_BY``.deadly has that line; it is noted."""
     noted = os.environ["OPENED_BY"]
     with open(f"{noted}.deadly") as handle:
@@ -104,20 +104,13 @@ def _kill_if(key, by=signal.SIGKILL):
             return
     with open(noted, "a") as handle:
         handle.write(f"{key}\n")
-    os.kill(os.getpid(), by)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class DeadlyEncoder(StubEncoder):
-    """As `stub`, but some texts end its process, and some images its decoding threads (see `_kill_if`)."""
+    """As `stub`, but some texts end its process (see `_kill_if`)."""
 
     batch = 8
-
-    def prepared(self, image, space="joint"):
-        _kill_if(f"image {image.getpixel((0, 0))[0]}", by=signal.SIGSEGV)
-        return np.asarray(image)
-
-    def images_prepared(self, prepared, space="joint"):
-        return self.images(prepared, space)
 
     def texts(self, texts, space="joint", *, role="passage"):
         for text in texts:
@@ -125,8 +118,6 @@ class DeadlyEncoder(StubEncoder):
         return super().texts(texts, space, role=role)
 
 
-def deadly_stub(argument="", *, allow_random=False, device=None):
+def deadly_stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:deadly_stub`` opens."""
-    if os.path.exists(os.environ["OPENED_BY"] + ".deadly"):
-        _kill_if("opening")
     return DeadlyEncoder(name="stub_encoder:deadly_stub")

@@ -1,4 +1,4 @@
-"""Notation made plain: LaTeX, powers, scientific figures, factorials, years in words, digits of other scripts."""
+"""Notation made plain: LaTeX, powers, scientific figures, factorials, digits of other scripts."""
 
 from __future__ import annotations
 
@@ -63,21 +63,6 @@ _SHARE = re.compile(
     r"\s*(?:(an?|one|two|three)[ -])?(half|(?:(?<=[ -])thirds?)|(?:(?<=[ -])quarters?))[ .]*",
     re.IGNORECASE,
 )
-_TEENS = (
-    "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
-)
-_YEAR = re.compile(
-    rf"(?<![\w-])({'|'.join(_TEENS)})[ -](?:(?:oh|o)[ -](\w+)|(\w+ty)(?:[ -](\w+))?|(\w+(?:teen|ten|eleven|twelve)))"
-    r"(?![\w-])",
-    re.IGNORECASE,
-)
-_SMALL = ("zero one two three four five six seven eight nine".split(), _TEENS[:-1])
-_NUMBER = {word: i for i, word in enumerate([*_SMALL[0], *_SMALL[1]])} | {
-    word: 10 * i
-    for i, word in enumerate(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2
-    )
-}
 
 
 def plain_notation(text: str) -> str:
@@ -85,8 +70,8 @@ def plain_notation(text: str) -> str:
 
     >>> plain_notation(r"$6.02 \times 10^{23}$"), plain_notation("1.5e-3"), plain_notation(r"\frac{1}{2}")
     ('602000000000000000000000', '0.0015', '1/2')
-    >>> plain_notation("10²"), plain_notation("x²"), plain_notation("nineteen eighty-four")
-    ('100', 'x^2', '1984')
+    >>> plain_notation("10²"), plain_notation("x²")
+    ('100', 'x^2')
     """
     text = unicodedata.normalize("NFC", stream_safe(text))
     if not text.isascii():
@@ -101,10 +86,9 @@ def plain_notation(text: str) -> str:
     if share := _SHARE.fullmatch(text):
         top = {"two": 2, "three": 3}.get((share[1] or "").lower(), 1)
         text = f"{top}/{_PARTS[share[2].lower()]}"
-    text = _SHORT_SPAN.sub(
+    return _SHORT_SPAN.sub(
         lambda m: f"{m[1]}{m[2]}-{m[1]}{m[3]}" if m[2] < m[3] else m.group(), text
     )
-    return _YEAR.sub(_year_in_figures, text)
 
 
 def _ascii_digit(character: str) -> str:
@@ -164,12 +148,3 @@ def _write_out_power(match: re.Match[str]) -> str:
     base, exponent = int(match[1]), int(match[2])
     small = len(match[1]) * exponent <= _LARGEST
     return str(base**exponent) if small else match.group()
-
-
-def _year_in_figures(match: re.Match[str]) -> str:
-    century, single, tens, ones, teen = (word.lower() if word else "" for word in match.groups())
-    words = [word for word in (single, tens, ones, teen) if word]
-    values = [_NUMBER.get(word, -1) for word in words]
-    if min(values) < 0 or (ones and values[-1] > 9) or (single and values[0] > 9):
-        return match.group()
-    return str(100 * _NUMBER[century] + sum(values))

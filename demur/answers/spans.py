@@ -40,21 +40,12 @@ def _compiled_part(text: str, kind: str) -> _Part:
         else (None, "")
     )
     ends_of_owners = {match.start() for match in _OWNING.finditer(readable(text))}
-    short_years = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
     part_words = (
-        w._replace(raw=f"{w.raw}'s")
-        if w.end in ends_of_owners
-        else w._replace(raw=f"'{w.raw}")
-        if w.start in short_years
-        else w
-        for w in content(text)
+        w._replace(raw=f"{w.raw}'s") if w.end in ends_of_owners else w for w in content(text)
     )
     return _Part(text, tuple(part_words), quantity, noun, None if kind == "number" else date)
 
 
-_SHORT_YEAR = re.compile(r"(?<![\w']')(?<=')\d{2}(?![\d'\w])")
-"""The figures of '50."""
-_CENTURY = re.compile(r"(?:19|20)(\d\d)")
 _OWNING = re.compile(r"(?<=[^\W_])'s(?![^\W_])", re.IGNORECASE)
 
 
@@ -134,17 +125,11 @@ def _words_by_key(text: str) -> tuple[tuple[Word, ...], dict[str, set[int]]]:
     """
     content_words = content(text)
     ends_of_owners = {match.start() for match in _OWNING.finditer(readable(text))}
-    short_years = {match.start() for match in _SHORT_YEAR.finditer(readable(text))}
     places: dict[str, set[int]] = {}
     for i, word in enumerate(content_words):
         key = _key(word)
         places.setdefault(key, set()).add(i)
-        if word.start in short_years:  # '50: in either century
-            for spelt in (f"'{key}", f"19{key}", f"20{key}"):
-                places.setdefault(spelt, set()).add(i)
-        elif year := _CENTURY.fullmatch(word.raw):
-            places.setdefault(f"'{year[1]}", set()).add(i)
-        elif word.raw in _ROMAN:
+        if word.raw in _ROMAN:
             places.setdefault(_ROMAN[word.raw], set()).add(i)
         elif word.norm in numbers.ORDINALS:  # Henry the Eighth
             places.setdefault(f"#{numbers.ORDINALS[word.norm]}", set()).add(i)
@@ -232,8 +217,6 @@ def _key(word: Word) -> str:
 def _matching_keys(word: Word) -> frozenset[str]:
     """Keys that count as this word. A lower-case noun also matches its singular or plural; a name does not."""
     key = _key(word)
-    if word.raw.startswith("'"):  # '50, 1950
-        return frozenset({key, f"'{key}"})
     if word.raw.endswith("'s"):  # Queen's, Queens
         return frozenset({key, f"{key}s"})
     if not word.raw.isascii() and word.raw.casefold() != (

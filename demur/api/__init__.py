@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from demur.indexing.folder import checked_manifest
     from demur.judge.annotation.exchange import export_labels, import_labels
     from demur.judge.annotation.server import serve
+    from demur.models import ModelOptions
     from demur.models.ask import ask_model, export_ledger, ledger_stats, requests_of, shrink_ledger
     from demur.models.estimate import estimate_calls
     from demur.models.ledger import recover_ledger
@@ -94,6 +95,7 @@ _ROOMS = {
     "indexing.folder": "checked_manifest",
     "judge.annotation.exchange": "export_labels import_labels",
     "judge.annotation.server": "serve",
+    "models": "ModelOptions",
     "models.ask": "ask_model export_ledger ledger_stats requests_of shrink_ledger",
     "models.estimate": "estimate_calls",
     "models.ledger": "recover_ledger",

@@ -50,7 +50,7 @@ def build_index(
         skip_bad: leave out bad documents, and list them in the folder.
         fresh: replace an index of other documents or encoders that is in ``out``.
         progress: show progress on standard error.
-        options: queries, lexical, workers, engine (`demur.indexing.build.build_index`).
+        options: queries, workers, engine (`demur.indexing.options.IndexOptions`).
 
     Raises:
         UsageError: there is a tokenizer, but texts are not cut.
@@ -60,6 +60,7 @@ def build_index(
     from demur.indexing.build import build_index as build_folder
     from demur.indexing.chunk import open_chunker
     from demur.indexing.encoders import open_encoder
+    from demur.indexing.options import IndexOptions
     from demur.retrieval.indexes import read_corpora
 
     if tokenizer and not chunk:
@@ -74,17 +75,19 @@ def build_index(
         documents if chunker is None else chunker.documents(documents),
         open_encoder(encoder, allow_random=allow_random),
         Path(out),
-        text_encoder=open_encoder(text_encoder, allow_random=allow_random)
-        if text_encoder
-        else None,
-        kind=kind,
-        skip_bad=skip_bad,
-        fresh=fresh,
-        progress=progress,
-        problems=problems,
-        corpus=", ".join(names),
-        cut=chunker.setting if chunker else "",
-        **options,
+        IndexOptions(
+            text_encoder=open_encoder(text_encoder, allow_random=allow_random)
+            if text_encoder
+            else None,
+            kind=kind,
+            skip_bad=skip_bad,
+            fresh=fresh,
+            progress=progress,
+            problems=problems,
+            corpus=", ".join(names),
+            cut=chunker.setting if chunker else "",
+            **options,
+        ),
     )
     index = Index(out, encoder=encoder, text_encoder=text_encoder)
     index.cut = chunker.counts if chunker else None

@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _ask(args: argparse.Namespace) -> int:
-    from demur.api import ask_model, estimate_calls, requests_of
+    from demur.api import ModelOptions, ask_model, estimate_calls, requests_of
 
     requests = requests_of(
         args.model,
@@ -113,7 +113,8 @@ def _ask(args: argparse.Namespace) -> int:
         else:
             show_plan(planned)
         return 0
-    responses = ask_model(args.model, requests, budget=budget_of(args), **files)
+    options = ModelOptions(**files, budget=budget_of(args))
+    responses = ask_model(args.model, requests, options)
     for response in responses:
         if args.json:
             say(response.model_dump_json())

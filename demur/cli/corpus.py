@@ -30,42 +30,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="pool that the release was built from, for its whole knowledge base (a release holds only its evidence)",
     )
-    export.add_argument(
-        "--form",
-        choices=("jsonl", "parquet", "markdown"),
-        default="jsonl",
-        help="file format (default: %(default)s)",
-    )
-    export.add_argument(
-        "--folds",
-        type=int,
-        default=1,
-        metavar="K",
-        help="K gold-removed corpora, each without the gold of every K-th question (default: one without all gold)",
-    )
-    export.add_argument(
-        "--mix",
-        metavar="CORPUS",
-        help="add your own documents (a corpus as 'demur index build' reads it)",
-    )
     add_shared(export, *TRUST, "--json", json="print the counts as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     from demur.api import export_corpora
 
-    exported = export_corpora(
-        args.release,
-        args.out,
-        pool=args.pool,
-        form=args.form,
-        folds=args.folds,
-        mix=args.mix,
-    )
-    if args.json:
-        print_json(
-            {k: exported[k] for k in ("release", "documents", "form", "counts", "questions")}
+    exported = export_corpora(args.release, args.out, pool=args.pool)
+    if not exported["counts"]["gold-removed"]:
+        note(
+            "gold-removed holds 0 documents, like empty: every document is some question's gold; index full alone, and "
+            "let the system leave out {exclude} (docs/score-your-rag.md)"
         )
+    if args.json:
+        print_json({k: exported[k] for k in ("release", "documents", "counts", "questions")})
         return 0
     must_deflect, all_ = (
         exported["questions"]["must deflect where gold is removed"],

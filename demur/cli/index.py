@@ -29,8 +29,7 @@ built-in sample:
 encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (runs code from the hub);
 options such as ?precision=fp16&batch=256 follow a question mark (half precision is the default on a GPU).
 
-An interrupted build continues when you give the same command again; it then finds a document that crashed it, and
-leaves it out. --skip-bad lists what it leaves out in skipped.jsonl; without it one error names all bad documents."""
+An interrupted build continues when you give the same command again. --skip-bad lists what it leaves out in skipped.jsonl; without it one error names all bad documents."""
 
 SEARCH = """modes: image-to-title (T), image-to-title+summary (T+S) and text-to-title find pages; image-to-image,
 image-to-first-image (of each page) and text-to-image find images; text-to-text (dense), lexical (BM25) and fused
@@ -73,13 +72,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=10_000,
         metavar="N",
         help="expected number of queries, for --kind auto (default: 10,000)",
-    )
-    build.add_argument(
-        "--lexical",
-        choices=("lucene", "okapi", "rank-bm25"),
-        default="lucene",
-        help="BM25 variant (default: lucene); okapi has the scores of the package rank-bm25, and rank-bm25 is another "
-        "name of it",
     )
     build.add_argument(
         "--workers", type=positive, help="threads that decode images (default: one per processor)"
@@ -148,7 +140,6 @@ def _build(args: argparse.Namespace) -> int:
         image_root=args.image_root,
         kind=args.kind,
         queries=args.queries,
-        lexical=args.lexical,
         workers=args.workers or cores(),
         skip_bad=args.skip_bad,
         progress=True,
@@ -205,8 +196,7 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
             name,
             part["kind"],
             part["count"],
-            part.get("why")
-            or f"{part['words']:,} words, {part['postings']:,} postings, {part['method']}",
+            part.get("why") or f"{part['words']:,} words, {part['postings']:,} postings",
         )
         for name, part in manifest["parts"].items()
     )

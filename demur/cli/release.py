@@ -19,14 +19,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("show", "show what a release holds: counts, funnel, models, licences"),
         ("verify", "check hashes, ids, evidence, leaks and counts; exit 1 on any problem"),
         ("diff", "list the samples removed, added and changed between two releases, and why"),
-        ("push", "send a release to a folder, or to the hub as hf:OWNER/NAME"),
+        ("push", "send a release to the Hugging Face hub, as hf:OWNER/NAME"),
     ):
         sub = job(verbs, name, does)
         sub.add_argument("release", help="release folder, or hf:OWNER/NAME@VERSION")
         if name == "diff":
             sub.add_argument("new", help="release to compare it with")
         if name == "push":
-            sub.add_argument("target", help="a folder, or hf:OWNER/NAME")
+            sub.add_argument("target", help="hf:OWNER/NAME")
             sub.add_argument(
                 "--dry-run", action="store_true", help="list what would be sent, and send nothing"
             )
@@ -142,10 +142,9 @@ def _push(release: Release, args: argparse.Namespace) -> int:
     sends = "would send" if args.dry_run else "sent"
     say(*(f"{sends} {name} ({size:,} bytes)" for name, size in pushed.files.items()))
     verb = "would be sent" if args.dry_run else "sent"
-    target_text = f"{pushed.target} at {pushed.revision}" if pushed.revision else pushed.target
     remark = f" - {pushed.note}" if pushed.note else ""
     say(
-        f"{target_text}: {len(pushed.files)} files {verb}, {len(pushed.there)} there already{remark}"
+        f"{pushed.target} at {pushed.revision}: {len(pushed.files)} files {verb}, {len(pushed.there)} there already{remark}"
     )
     return 0
 

@@ -428,15 +428,13 @@ class Ask(Record):
     """Distractors shown."""
     exclude: tuple[str, ...] = ()
     """Scenario gold-removed: ids of the corpus that must not be retrieved."""
-    fold: str = ""
-    """Scenario gold-removed over corpora in folds: the fold without this question's gold (``gold-removed-2``)."""
     turns: tuple[Turn, ...] = ()
     """Earlier turns of the conversation."""
 
     @property
     def corpus(self) -> str:
         """The corpus for a system with its own retriever; "" if demur shows the evidence."""
-        return "" if self.scenario.shows_evidence else self.fold or self.scenario.value
+        return "" if self.scenario.shows_evidence else self.scenario.value
 
     @property
     def question_with_turns(self) -> str:

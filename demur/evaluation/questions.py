@@ -83,7 +83,6 @@ def _tasks(
     prompts = options.prompt_texts
     for sample, context in contexts(samples, options.recipes, options.seed):
         exclude: tuple[str, ...] = ()
-        fold = ""
         if context.scenario is Scenario.GOLD_REMOVED:
             if corpora is not None and corpora.stated.get(sample.id):
                 continue  # the answer is still in the corpus
@@ -93,13 +92,12 @@ def _tasks(
             exclude = (
                 tuple(names_of_gold) if corpora is None else corpora.excluded.get(sample.id, ())
             )
-            fold = "" if corpora is None else corpora.folds.get(sample.id, "")
         for condition in options.conditions:
             for number in range(options.repeat):
                 yield Task(
                     sample,
                     context,
-                    ask(sample, context, condition, prompts, number, exclude, fold),
+                    ask(sample, context, condition, prompts, number, exclude),
                 )
 
 

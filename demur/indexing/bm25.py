@@ -1,12 +1,7 @@
-"""BM25 over passages: bm25s for size, with the scores of Lucene or of rank-bm25.
+"""BM25 over passages, as bm25s scores them by default (Lucene's way).
 
-    method  idf of a word in df of N passages             what else
-    lucene  ln(1 + (N - df + 0.5) / (df + 0.5))           float32; bm25s's own default
-    okapi   ln((N - df + 0.5) / (df + 0.5)); if that is   float64; x (k1 + 1); equal to
-            negative, 0.25 x the mean of all idf          ``rank_bm25.BM25Okapi`` to the last digits
-
-The two methods rank differently. With okapi a word in more than half of the passages weighs a quarter of the mean idf,
-which is more than the weight of a word of medium frequency. Both count a query word as often as it is repeated.
+A word in df of N passages has the idf ln(1 + (N - df + 0.5) / (df + 0.5)); scores are float32. A query word counts as
+often as it is repeated.
 
 The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 4 bytes
 per passage. It has bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and is mapped when it is searched. Hits
@@ -28,7 +23,7 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +35,8 @@ from demur.core.system import allocate, release_memory
 from demur.core.text import stream_safe
 from demur.indexing.exact import MARGIN, Neighbours
 
-Method = Literal["lucene", "okapi"]
 K1, B = 1.5, 0.75
-"""Saturation of the term frequency, and share of length normalisation: the defaults of bm25s and rank-bm25."""
+"""Saturation of the term frequency, and share of length normalisation: the defaults of bm25s."""
 NUMBA_FROM = 20_000
 """Passages from which compiling bm25s's kernel (seconds, once per process) pays off."""
 SPOOL = 1 << 19
@@ -87,36 +81,23 @@ def idf_lucene(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
     return np.log1p((n - df + 0.5) / (df + 0.5))
 
 
-def idf_okapi(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
-    """Inverse document frequency of rank-bm25's BM25Okapi: negative values become a quarter of the mean."""
-    idf: NDArray[np.float64] = np.log(n - df + 0.5) - np.log(df + 0.5)
-    return np.where(idf < 0, 0.25 * idf.mean(), idf) if len(idf) else idf
-
-
-def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene") -> dict[str, Any]:
+def build_bm25(texts: Iterable[str], folder: Path) -> dict[str, Any]:
     """Write a BM25 index of ``texts`` and return its entry for the manifest.
 
     Args:
         texts: passages, read once; an empty one keeps its row and is never found.
 
     Raises:
-        UsageError: no such method.
         StorageError: the disk is full or cannot be written.
     """
-    if method not in ("lucene", "okapi"):
-        raise UsageError(
-            f"no BM25 method named {method!r}; known: lucene, okapi", cure="choose one of them"
-        )
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as spool:
             vocabulary, lengths, df = _count_postings(texts, spool)
             n = len(lengths)
-            idf = idf_lucene(df, n) if method == "lucene" else idf_okapi(df, n) * (K1 + 1)
             average = float(lengths.sum()) / n if lengths.any() else 1.0
-            dtype = np.float32 if method == "lucene" else np.float64
             release_memory()
-            _invert_postings(spool, folder, df, idf, lengths, average, np.dtype(dtype))
+            _invert_postings(spool, folder, df, lengths, average)
         (folder / "vocab.index.json").write_text(
             json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8"
         )
@@ -126,22 +107,20 @@ def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene")
             "delta": 0.5,
             "method": "lucene",
             "idf_method": "lucene",
-            "dtype": np.dtype(dtype).name,
+            "dtype": "float32",
             "int_dtype": "int32",
             "num_docs": n,
             "version": "0.2.0",
             "backend": "numpy",
         }
         (folder / "params.index.json").write_text(json.dumps(params, indent=1), encoding="utf-8")
-    postings = int(df.sum())
     return {
         "kind": "bm25",
-        "method": method,
         "k1": K1,
         "b": B,
         "count": n,
         "words": len(vocabulary),
-        "postings": postings,
+        "postings": int(df.sum()),
     }
 
 
@@ -180,17 +159,15 @@ def _invert_postings(
     spool: IO[bytes],
     folder: Path,
     df: NDArray[np.int64],
-    idf: NDArray[np.float64],
     lengths: NDArray[np.int32],
     average: float,
-    dtype: np.dtype[Any],
 ) -> None:
     """Turn spooled postings into one column per word: rows ascending, and the finished scores beside them."""
     pointers = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
-    data = _allocate_array(folder / "data.csc.index.npy", dtype, int(pointers[-1]))
+    data = _allocate_array(folder / "data.csc.index.npy", np.dtype(np.float32), int(pointers[-1]))
     rows = _allocate_array(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
     np.save(folder / "indptr.csc.index.npy", pointers)
-    free = pointers[:-1].copy()
+    free, idf = pointers[:-1].copy(), idf_lucene(df, len(lengths))
     spool.seek(0)
     while len(block := np.frombuffer(spool.read(12 * SPOOL), dtype=np.int32)):
         word, row, count = block.reshape(-1, 3).T

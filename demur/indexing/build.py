@@ -29,11 +29,12 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from demur.core.docstore import LINES as DOCUMENT_LINES
 from demur.core.docstore import Documents
 from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
 from demur.core.records import Document, Drop
@@ -50,47 +51,22 @@ from demur.core.store import (
 from demur.core.system import release_memory
 from demur.core.text import plain
 from demur.core.version import __version__
-from demur.indexing.bm25 import Method, build_bm25
+from demur.indexing.bm25 import build_bm25
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
-from demur.indexing.ivf import KINDS, Kind
-from demur.indexing.local import LocalEngine
+from demur.indexing.ivf import KINDS
+from demur.indexing.options import USUAL, IndexOptions
 from demur.indexing.parts import DENSE_PARTS, build_dense, copy_vectors, keep_vectors, passage_text
-from demur.indexing.tables import (
-    Progress,
-    Table,
-    in_blocks,
-    read_documents,
-    save,
-    save_rows,
-    write_pages,
-)
+from demur.indexing.tables import Table, in_blocks, read_documents, save, save_rows, write_pages
 
-if TYPE_CHECKING:
-    from demur.indexing.ray import RayEngine
-
-LINES = "documents/documents.jsonl"
+LINES = f"documents/{DOCUMENT_LINES}"
 
 
 def build_index(
     documents: Iterable[Document],
     encoder: Encoder,
     out: Path,
-    *,
-    text_encoder: Encoder | None = None,
-    image_root: Path | None = None,
-    kind: Kind | Literal["auto"] = "auto",
-    queries: int = 10_000,
-    lexical: Method | Literal["rank-bm25"] = "lucene",
-    workers: int = 2,
-    skip_bad: bool = False,
-    problems: Problems | None = None,
-    progress: bool | Progress = False,
-    engine: RayEngine | None = None,
-    corpus: str = "",
-    cut: str = "",
-    owner: str = "",
-    fresh: bool = False,
+    options: IndexOptions = USUAL,
 ) -> dict[str, Any]:
     """Write an index folder of ``documents``; returns its manifest.
 
@@ -100,141 +76,120 @@ def build_index(
 
     Args:
         documents: read once, in order.
-        encoder: for the spaces that it serves; ``text_encoder``, if given, serves ``text`` instead (the paper pairs
-            EVA-CLIP with Contriever).
+        encoder: for the spaces that it serves; ``options.text_encoder``, if given, serves ``text`` instead (the paper
+            pairs EVA-CLIP with Contriever).
         out: the folder; refused if it holds something other than an index.
-        kind: of the dense indexes, see `demur.indexing.indexes`; ``auto`` chooses for each part by size, free memory
-            and ``queries``, and the manifest says why.
-        queries: how many queries ``auto`` expects.
-        lexical: how BM25 scores, see `demur.indexing.bm25`; ``rank-bm25`` is another name of ``okapi``.
-        skip_bad: leave out, and list in ``skipped.jsonl``, bad rows and documents that repeat an id, are empty, or
-            cannot be embedded (an unreadable image, a NaN vector). Otherwise one error names all that are known:
-            those of the reader and of the texts before anything is embedded.
-        problems: bad rows that the reader of ``documents`` collected; they are settled with those found here.
-        progress: show bars on standard error (lines if that is no terminal); or a function that is called now and then
-            with (stage, items done, items in all or 0).
-        engine: the cluster that embeds and indexes, into the same files; None for this machine.
-        cut: how the documents were cut into passages (`demur.indexing.chunk.Chunker.setting`), for the manifest.
-        owner: for whom the index is made; "" is the user. An owner may replace its own index: a finished folder of the
-            same documents by the same encoders is kept, whatever its other options and wherever its images are, and
-            an index of another owner that was made of anything else is refused.
-        fresh: the user's index in ``out`` may be replaced though its documents or encoders are others.
+        options: how.
 
     Raises:
-        BadInput: bad documents, unless ``skip_bad``.
+        BadInput: bad documents, unless ``options.skip_bad``.
         DataError: there are no documents, or none is left without the bad ones.
         UsageError: ``out`` holds something else, or an index that may not be replaced, or another process is building
             there.
         StorageError: the disk is full or cannot be written.
     """
-    if kind != "auto" and kind not in KINDS:
+    if options.kind != "auto" and options.kind not in KINDS:
         raise UsageError(
-            f"no index kind named {kind!r}; known: auto, {', '.join(KINDS)}",
+            f"no index kind named {options.kind!r}; known: auto, {', '.join(KINDS)}",
             cure="choose one of them",
         )
     out = out.resolve() if out.is_symlink() else out  # its target is replaced, not the link
     _check_folder(out)
-    method: Method = "okapi" if lexical == "rank-bm25" else lexical
     encoders = {space: encoder for space in encoder.dims}
-    if text_encoder is not None:
-        encoders["text"] = text_encoder
-    options = {"kind": kind, "lexical": method} | ({"queries": queries} if kind == "auto" else {})
-    complaints = problems if problems is not None else Problems()
+    if options.text_encoder is not None:
+        encoders["text"] = options.text_encoder
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
         _put_in_place(work, out)
         with storage_errors(work):
             keep_vectors(work, encoders)
-        table = read_documents(documents, work / "documents", progress)
+        table = read_documents(documents, work / "documents", options.progress)
         release_memory()
         made_of = _MadeOf(table, encoders, options)
-        try:
-            finished = (
-                _fitting_manifest(out, made_of)
-                if _is_of_another(out, owner)
-                else _reusable_manifest(out, work, made_of, owner, fresh)
-            )
-        except UsageError:
-            keep_vectors(work, encoders)  # of a killed build with --fresh, which may go on later
-            raise
-        if finished is not None:
-            complaints.settle(skip_bad=skip_bad)
+        problems = options.problems if options.problems is not None else Problems()
+        manifest = _finished_manifest(out, work, made_of, options)
+        if manifest is not None:
+            problems.settle(skip_bad=options.skip_bad)
             shutil.rmtree(work)
-            return finished
-        drops = [Drop(sample="", stage="read", reason=line) for line in complaints.summary()]
-        skipped = len(complaints) + len(table.bad)
-        for row, reason in table.bad:
-            complaints.add(table.documents.id(row), reason)
-            drops.append(
-                Drop(sample="", evidence=table.documents.id(row), stage="index", reason=reason)
-            )
-        complaints.settle(skip_bad=skip_bad)
-        texts = table.rows("text", work / "texts.npy")
-        images = table.rows("image", work / "images.npy")
-        if not (len(texts) or len(images)):
-            why = "; ".join(complaints.summary(3))
-            raise DataError(
-                f"there are no documents to index{why and ': '}{why}",
-                item=corpus,
-                cure="check the corpus",
-            )
-        pages = write_pages(work, table)
-        release_memory()
-        rows = {
-            "texts": texts,
-            "images": images,
-            "pages": save_rows(work / "every.npy", range(len(pages))),
-        }
-        at_work, parts = engine or LocalEngine(), dict[str, Any]()
-        left_out: set[str] = set()
-        for part in DENSE_PARTS:
-            folder = work / "parts" / part.name
-            if part.space not in encoders or not len(rows[part.over]):
-                shutil.rmtree(
-                    folder, ignore_errors=True
-                )  # left by a killed build of other documents
-                continue
-            over = pages if part.over == "pages" else table.documents
-            parts[part.name], failed = build_dense(
-                part,
-                encoders[part.space],
-                over,
-                rows[part.over],
-                folder,
-                image_root,
-                kind,
-                queries,
-                workers,
-                progress,
-                at_work,
-            )
-            release_memory()
-            drops += [
-                Drop(sample="", evidence=id, stage=part.name, reason=why) for id, why in failed
-            ]
-            if part.over != "pages":  # a page without a title is no fault of the corpus
-                left_out.update(id for id, _ in failed)
-                for id, why in failed:
-                    complaints.add(id, why)
-        complaints.settle(skip_bad=skip_bad)
-        if len(texts):
-            parts["lexical"] = _build_lexical(
-                table.documents, texts, work / "parts" / "lexical", method
-            )
-        for name in ("texts.npy", "images.npy", "every.npy"):
-            (work / name).unlink()
-        write_records(work / "skipped.jsonl", drops)
-        counts = {
-            "documents": len(table.documents),
-            "pages": len(pages),
-            "texts": len(texts),
-            "images": len(images),
-        }
-        counts["skipped"] = skipped + len(left_out)
-        manifest = _describe_index(work, made_of, counts, parts) | {"cut": cut, "owner": owner}
-        write_json(work / "manifest.json", manifest)
+            return manifest
+        manifest = _build(work, made_of, problems, options)
         _put_in_place(work, out)
     return manifest
+
+
+def _build(
+    work: Path, made_of: _MadeOf, problems: Problems, options: IndexOptions
+) -> dict[str, Any]:
+    """Build everything behind the table of documents; the manifest, which is written last, says that it is whole."""
+    table = made_of.table
+    drops = [Drop(sample="", stage="read", reason=line) for line in problems.summary()]
+    skipped = len(problems) + len(table.bad)
+    for row, reason in table.bad:
+        id = table.documents.id(row)
+        problems.add(id, reason)
+        drops.append(Drop(sample="", evidence=id, stage="index", reason=reason))
+    problems.settle(skip_bad=options.skip_bad)
+    texts = table.rows("text", work / "texts.npy")
+    images = table.rows("image", work / "images.npy")
+    if not (len(texts) or len(images)):
+        why = "; ".join(problems.summary(3))
+        raise DataError(
+            f"there are no documents to index{why and ': '}{why}",
+            item=options.corpus,
+            cure="check the corpus",
+        )
+    pages = write_pages(work, table)
+    release_memory()
+    every_page = save_rows(work / "every.npy", range(len(pages)))
+    rows = {"texts": texts, "images": images, "pages": every_page}
+    parts, failures = _build_dense_parts(work, made_of, pages, rows, options)
+    drops += failures
+    # a page without a title is no fault of the corpus
+    of_documents = [d for d in failures if d.stage not in ("titles", "summaries")]
+    for drop in of_documents:
+        problems.add(drop.evidence, drop.reason)
+    problems.settle(skip_bad=options.skip_bad)
+    if len(texts):
+        parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical")
+    for name in ("texts.npy", "images.npy", "every.npy"):
+        (work / name).unlink()
+    write_records(work / "skipped.jsonl", drops)
+    counts = {
+        "documents": len(table.documents),
+        "pages": len(pages),
+        "texts": len(texts),
+        "images": len(images),
+        "skipped": skipped + len({drop.evidence for drop in of_documents}),
+    }
+    manifest = _describe_index(work, made_of, counts, parts)
+    manifest |= {"cut": options.cut, "owner": options.owner}
+    write_json(work / "manifest.json", manifest)
+    return manifest
+
+
+def _build_dense_parts(
+    work: Path,
+    made_of: _MadeOf,
+    pages: Documents,
+    rows: Mapping[str, NDArray[np.int64]],
+    options: IndexOptions,
+) -> tuple[dict[str, Any], list[Drop]]:
+    """Part -> its entry for the manifest; and what could not be embedded."""
+    parts: dict[str, Any] = {}
+    drops: list[Drop] = []
+    for part in DENSE_PARTS:
+        folder = work / "parts" / part.name
+        if part.space not in made_of.encoders or not len(rows[part.over]):
+            shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of other documents
+            continue
+        over = pages if part.over == "pages" else made_of.table.documents
+        encoder = made_of.encoders[part.space]
+        parts[part.name], failed = build_dense(
+            part, encoder, over, rows[part.over], folder, options
+        )
+        release_memory()
+        drops += [Drop(sample="", evidence=id, stage=part.name, reason=why) for id, why in failed]
+    return parts, drops
 
 
 def _check_folder(out: Path) -> None:
@@ -262,11 +217,14 @@ class _MadeOf:
     """What an index is made of: documents, encoders and options."""
 
     def __init__(
-        self, table: Table, encoders: Mapping[str, Encoder], options: Mapping[str, Any]
+        self, table: Table, encoders: Mapping[str, Encoder], options: IndexOptions
     ) -> None:
-        self.table, self.encoders, self.options = table, encoders, options
+        self.table, self.encoders = table, encoders
+        self.options: dict[str, Any] = {"kind": options.kind, "lexical": "lucene"}
+        if options.kind == "auto":
+            self.options["queries"] = options.queries
         makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}
-        self.inputs = digest([table.sha256, makers, options, VERSION])
+        self.inputs = digest([table.sha256, makers, self.options, VERSION])
         self.content = digest([table.sha256, makers, VERSION])
         """Equal for indexes of the same documents by the same encoders."""
 
@@ -283,6 +241,25 @@ class _MadeOf:
                 return f"its {space} vectors are by {other_encoder}, not by {maker.name} ({fingerprint[:12]})"
         indexed_count, given_count = manifest["counts"]["documents"], len(self.table.documents)
         return f"it holds other documents ({indexed_count:,}; the source gives {given_count:,}, cut as asked)"
+
+
+def _finished_manifest(
+    out: Path, work: Path, made_of: _MadeOf, options: IndexOptions
+) -> dict[str, Any] | None:
+    """The manifest of the index in ``out`` if it is as good as a new one.
+
+    Raises:
+        UsageError: it may not be replaced.
+    """
+    try:
+        if _is_of_another(out, options.owner):
+            return _fitting_manifest(out, made_of)
+        return _reusable_manifest(out, work, made_of, options)
+    except UsageError:
+        keep_vectors(
+            work, made_of.encoders
+        )  # of a killed build with --fresh, which may go on later
+        raise
 
 
 def _is_of_another(out: Path, owner: str) -> bool:
@@ -314,7 +291,7 @@ def _fitting_manifest(out: Path, made_of: _MadeOf) -> dict[str, Any]:
 
 
 def _reusable_manifest(
-    out: Path, work: Path, made_of: _MadeOf, owner: str, fresh: bool
+    out: Path, work: Path, made_of: _MadeOf, options: IndexOptions
 ) -> dict[str, Any] | None:
     """The manifest of the index in ``out`` if nothing must be made anew; else the vectors that fit go to ``work``.
 
@@ -326,7 +303,7 @@ def _reusable_manifest(
     except IndexFileError:
         return None
     if why := made_of.difference(manifest):
-        if owner or fresh:
+        if options.owner or options.fresh:
             return None
         raise UsageError(
             f"there is another index: {why}",
@@ -381,15 +358,13 @@ def _describe_index(
     }
 
 
-def _build_lexical(
-    documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method
-) -> dict[str, Any]:
+def _build_lexical(documents: Documents, rows: NDArray[np.int64], folder: Path) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
     texts = (
         passage_text(str(fields["title"]), str(fields["text"]))
         for fields in documents.raw(in_blocks(rows))
     )
-    entry = build_bm25(texts, folder, method=method)
+    entry = build_bm25(texts, folder)
     save(folder / "rows.npy", rows)
     return entry | {"space": "", "over": "texts"}
 

@@ -2,9 +2,7 @@
 
     items -> [threads: read, decode, resize] -> encoder -> vectors.npy + ids.jsonl + errors.jsonl, shard by shard
 
-The folder is that of `demur.indexing.vectors`. While it is written, a file ``lock`` stands in it; a process that
-crashed or was killed leaves it there, and the next run knows (`has_crashed`). Memory holds one shard and the images that
-are being decoded.
+The folder is that of `demur.indexing.vectors`. Memory holds one shard and the images that are being decoded.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from demur.core.store import canonical, locked, storage_errors
 from demur.core.system import release_memory
 from demur.core.uris import read_image
 from demur.corpora.formats.scratch import Seen
-from demur.indexing.encoders import Preparing, Role, fingerprint_of
+from demur.indexing.encoders import Preparing, fingerprint_of
 from demur.indexing.vectors import FORMAT, Embedded, MadeShard, ShardWriter, join_lines
 
 if TYPE_CHECKING:
@@ -90,26 +88,15 @@ class _Task(NamedTuple):
     image: Future[Any] | None
 
 
-def batch_of(encoder: Encoder) -> int:
-    """Items that the encoder is given at once."""
-    return int(getattr(encoder, "batch", 64))
-
-
-def read_ahead(encoder: Encoder, workers: int) -> int:
-    """Items that are decoded, or wait for it, while the model works on those before them.
-
-    One batch is ready while the next fills, so the model need not wait when the processors are busy elsewhere.
-    """
-    return 2 * batch_of(encoder) + 4 * workers
-
-
 class Embedder:
     """From items to rows: the decoding threads, the model, and what can be wrong with an item."""
 
-    def __init__(self, encoder: Encoder, space: str, role: Role, workers: int) -> None:
-        self._encoder, self._space, self._role = encoder, space, role
+    def __init__(self, encoder: Encoder, space: str, workers: int) -> None:
+        self._encoder, self._space = encoder, space
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
-        self._step, self._ahead = batch_of(encoder), read_ahead(encoder, workers)
+        self._step = int(getattr(encoder, "batch", 64))
+        # One batch is ready while the next fills: the model need not wait for busy processors.
+        self._ahead = 2 * self._step + 4 * workers
 
     def __enter__(self) -> Embedder:
         return self
@@ -202,7 +189,7 @@ class Embedder:
             row_of_place |= zip(
                 texts,
                 self._check_rows(
-                    self._encoder.texts(list(texts.values()), self._space, role=self._role),
+                    self._encoder.texts(list(texts.values()), self._space),
                     len(texts),
                 ),
                 strict=True,
@@ -263,8 +250,6 @@ def _find_fault(item: Item) -> str:
 
 ShardMaker = Callable[[Sequence[tuple[int, int]]], Iterator[MadeShard]]
 """Runs of items (first, stop) to their shards, in the order of the runs; it may end before the last run."""
-LOCK = "lock"
-"""In the folder while it is written."""
 
 
 def embed(
@@ -273,7 +258,6 @@ def embed(
     space: str,
     out: Path,
     *,
-    role: Role = "passage",
     shard: int = 8192,
     workers: int = 2,
     progress: bool | Callable[[int, int], None] = True,
@@ -282,14 +266,12 @@ def embed(
     """Embed ``items`` into the folder ``out``, continuing where an earlier run was stopped.
 
     Items that cannot be embedded (an unreadable image, an empty text, a vector of length zero or with NaN) are written
-    to ``errors.jsonl`` and counted; they never end the run. An item that crashes this very process (by a decoder) does
-    so in each run: `demur.indexing.local` finds and names it, as does a cluster.
+    to ``errors.jsonl`` and counted; they never end the run.
 
     Args:
         items: read once, in an order that a second run repeats. If there are many images, give functions or paths
             rather than bytes: a continued run holds the items of one shard while it compares them.
         out: the folder; created if missing. Shards already there are kept if their input is the same.
-        role: what the texts are for.
         shard: items per shard of a new folder; an existing folder keeps its own.
         progress: show a bar with rate and remaining time on standard error (lines now and then if that is no
             terminal); or a function that is called with (items done, items in all or 0) after every batch.
@@ -297,7 +279,7 @@ def embed(
             the shards that it does not return.
 
     Raises:
-        IndexFileError: ``out`` holds vectors of another encoder, space or role, or something else.
+        IndexFileError: ``out`` holds vectors of another encoder or space, or something else.
         UsageError: the encoder does not serve ``space``, two items have the same id, or another process is writing
             ``out``.
         StorageError: ``out`` cannot be written; finished shards are kept.
@@ -320,14 +302,13 @@ def embed(
         "fingerprint": fingerprint_of(encoder),
         "similarity": encoder.similarity,
         "space": space,
-        "role": role,
         "dimensions": encoder.dims[space],
     }
     total = len(items) if isinstance(items, Sized) else None
     with (
-        locked(out / LOCK, f"writing {out.name}"),
+        locked(out / "lock", f"writing {out.name}"),
         ShardWriter.open(out, plan, shard) as folder,
-        Embedder(encoder, space, role, workers) as work,
+        Embedder(encoder, space, workers) as work,
         counting(f"{out.name}: {encoder.name} {space}", total, progress) as bar,
     ):
         stream = _skip_finished_shards(_refuse_repeated_ids(items), folder, bar)
@@ -357,22 +338,12 @@ def embed(
     return Embedded.open(out)
 
 
-def make_shard(
-    items: Sequence[Item], encoder: Encoder, space: str, *, role: Role, workers: int = 2
-) -> MadeShard:
+def make_shard(items: Sequence[Item], encoder: Encoder, space: str, workers: int) -> MadeShard:
     """Embed the items of one shard, for a folder that another process writes."""
-    with Embedder(encoder, space, role, workers) as work:
+    with Embedder(encoder, space, workers) as work:
         shard = work.shard(work.tasks(items), len(items), None)
     assert shard is not None, "a shard has items"
     return shard
-
-
-def has_crashed(out: Path) -> bool:
-    """Whether the process that last wrote the folder crashed or was killed.
-
-    Errors, Ctrl-C and ``sys.exit`` do not count. A process that is writing at this moment looks the same.
-    """
-    return (out / LOCK).exists()
 
 
 def _refuse_repeated_ids(items: Iterable[Item]) -> Iterator[Item]:

@@ -12,7 +12,6 @@ from demur.core.docstore import LINES, TABLE
 from demur.core.errors import DataError, IndexFileError, StorageError
 from demur.core.store import file_digest, read_json, storage_errors, why_invalid
 from demur.core.untrusted import Choice, check
-from demur.indexing.bm25 import Method
 
 FORMAT = "demur-index"
 VERSION = 4
@@ -42,7 +41,6 @@ class _Lexical(BaseModel):
     kind: str
     space: str
     count: int
-    method: Method
     words: int
     postings: int
     k1: float

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,12 @@ from demur.core.errors import DataError, IndexFileError
 from demur.core.store import storage_errors
 from demur.core.strict_json import loose_json
 from demur.indexing.choose import Choice, choose
-from demur.indexing.embed import LOCK, Item
+from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.exact import norms_of
-from demur.indexing.ivf import Kind
-from demur.indexing.tables import BLOCK, Progress, in_blocks, save, save_rows
-
-if TYPE_CHECKING:
-    from demur.indexing.local import LocalEngine
-    from demur.indexing.ray import RayEngine
+from demur.indexing.ivf import build_ivf
+from demur.indexing.options import IndexOptions
+from demur.indexing.tables import BLOCK, in_blocks, save, save_rows
 
 
 class Part(NamedTuple):
@@ -127,7 +124,7 @@ def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
     }
     for path in sorted(work.rglob("*"), reverse=True):  # the content of a folder before the folder
         if path.is_symlink() or not path.is_dir():
-            if path.parent not in reusable or path.name not in (*EMBEDDED, "manifest.json", LOCK):
+            if path.parent not in reusable or path.name not in (*EMBEDDED, "manifest.json"):
                 path.unlink()
         elif not any(path.iterdir()):
             path.rmdir()
@@ -179,12 +176,7 @@ def build_dense(
     documents: Documents,
     rows: NDArray[np.int64],
     folder: Path,
-    root: Path | None,
-    kind: Kind | Literal["auto"],
-    queries: int,
-    workers: int,
-    progress: bool | Progress,
-    engine: LocalEngine | RayEngine,
+    options: IndexOptions,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Embed and index one part; returns its entry for the manifest, and (id, reason) of what could not be embedded."""
     save(folder / "rows.npy", rows)
@@ -192,18 +184,50 @@ def build_dense(
         part,
         documents.folder.absolute(),
         folder.absolute() / "rows.npy",
-        (root or Path()).absolute(),
+        (options.image_root or Path()).absolute(),
     )
-    tell = partial(progress, part.name) if callable(progress) else progress
-    embedded = engine.embed(items, encoder, part.space, folder, workers=workers, progress=tell)
+    tell = options.progress
+    embed_items = embed if options.engine is None else options.engine.embed
+    embedded = embed_items(
+        items,
+        encoder,
+        part.space,
+        folder,
+        workers=options.workers,
+        progress=partial(tell, part.name) if callable(tell) else tell,
+    )
     failed = list(embedded.errors())
     if failed:
         left_out = {documents.row(id) for id, _ in failed}
         save_rows(folder / "rows.npy", (row for row in in_blocks(rows) if row not in left_out))
     vectors: NDArray[np.float32] = embedded.vectors
     count, dims = vectors.shape
+    entry = {
+        "space": part.space,
+        "over": part.over,
+        "dims": dims,
+        "count": count,
+        "largest_norm": _largest_norm(vectors, encoder),
+    }
+    if options.kind == "auto" or not count:
+        chosen = choose(count, dims, queries=options.queries)
+    else:
+        chosen = Choice(options.kind, "as asked")
+    entry |= chosen._asdict()
+    if chosen.kind != "flat":
+        fill_lists = build_ivf if options.engine is None else options.engine.build_ivf
+        entry |= fill_lists(chosen.kind, vectors, folder / "index.faiss")
+    return entry, failed
+
+
+def _largest_norm(vectors: NDArray[np.float32], encoder: Encoder) -> float:
+    """The largest norm of the rows.
+
+    Raises:
+        DataError: the encoder says that they have length 1, and one has not.
+    """
     largest = 0.0
-    for start in range(0, count, BLOCK):
+    for start in range(0, len(vectors), BLOCK):
         norms = norms_of(vectors[start : start + BLOCK])
         largest = max(largest, float(norms.max()))
         if encoder.similarity == "cosine" and not np.allclose(np.square(norms), 1.0, atol=1e-3):
@@ -212,19 +236,4 @@ def build_dense(
                 item=encoder.name,
                 cure="normalise the rows, or set its similarity to 'dot'",
             )
-    chosen = (
-        choose(count, dims, queries=queries)
-        if kind == "auto" or not count
-        else Choice(kind, "as asked")
-    )
-    entry = {
-        "space": part.space,
-        "over": part.over,
-        "dims": dims,
-        "count": count,
-        "largest_norm": largest,
-    }
-    entry |= chosen._asdict()
-    if chosen.kind != "flat":
-        entry |= engine.build_ivf(chosen.kind, vectors, folder / "index.faiss")
-    return entry, failed
+    return largest

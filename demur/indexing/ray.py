@@ -21,22 +21,23 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.core import plugins
-from demur.core.errors import DemurError, StorageError, importing
+from demur.core.errors import DataError, DemurError, StorageError, UsageError, importing
 from demur.core.store import storage_errors
+from demur.core.untrusted import trusting
 from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
-from demur.indexing.embed import Item, batch_of, embed
-from demur.indexing.encoders import Encoder, Role, fingerprint_of
+from demur.indexing.embed import Item, embed, make_shard
+from demur.indexing.encoders import Encoder, fingerprint_of, open_encoder
 from demur.indexing.exact import Floats, Neighbours, exact_top, merge_shards, pad_to, stack_batches
 from demur.indexing.indexes import Dense
-from demur.indexing.vectors import Embedded
-from demur.indexing.worker import Worker, make_portable
+from demur.indexing.vectors import Embedded, MadeShard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,16 +72,46 @@ class _Actor:
             try:
                 results.append(self._work(run))
             except DemurError as error:
-                results.append(make_portable(error))
+                results.append(_portable(error))
         return pa.table(
             {"made": pa.array([pickle.dumps(result) for result in results], pa.large_binary())}
         )
 
 
-def _open_embedding(items: Sequence[Item], about: tuple[Any, ...]) -> Work:
-    """Embed runs of items in a worker process; items that crash it are left out of their shard."""
-    worker = Worker(*about)
-    return lambda run: worker.shard(items[slice(*run)])
+class _Embedding:
+    """Embeds runs of items; it opens the encoder with the first, whose error says what is wrong with it."""
+
+    def __init__(
+        self, items: Sequence[Item], name: str, fingerprint: str, space: str, workers: int
+    ) -> None:
+        self._items, self._name, self._fingerprint = items, name, fingerprint
+        self._space, self._workers = space, workers
+        self._encoder: Encoder | None = None
+        self._one_at_a_time = Lock()
+
+    def __call__(self, run: Run) -> MadeShard:
+        with self._one_at_a_time:
+            if self._encoder is None:
+                self._encoder = self._opened()
+            return make_shard(self._items[slice(*run)], self._encoder, self._space, self._workers)
+
+    def _opened(self) -> Encoder:
+        with trusting(code=True):  # the driver has opened it, or would not ask
+            encoder = open_encoder(self._name, allow_random=True)  # the fingerprint decides
+        if fingerprint_of(encoder) != self._fingerprint:
+            raise UsageError(
+                "the weights here differ from the driver's",
+                item=self._name,
+                cure="install the same everywhere",
+            )
+        return encoder
+
+
+def _portable(error: DemurError) -> DemurError:
+    """The error as it can be sent to another process."""
+    kinds: tuple[type[DemurError], ...] = (UsageError, StorageError, DataError, DemurError)
+    kind = next(kind for kind in kinds if isinstance(error, kind))
+    return kind(error.message, item=error.item, cure=error.cure)
 
 
 def _open_filling(trained: Path, vectors: Path) -> Work:
@@ -116,7 +147,7 @@ class _SearchActor:
             )
             return Neighbours(neighbours.scores, neighbours.rows + run[0])
         except DemurError as error:
-            return make_portable(error)
+            return _portable(error)
 
 
 # --- the driver -----------------------------------------------------------------------------------
@@ -183,7 +214,6 @@ class RayEngine:
         space: str,
         out: Path,
         *,
-        role: Role = "passage",
         workers: int = 2,
         progress: bool | Callable[[int, int], None] = False,
     ) -> Embedded:
@@ -191,14 +221,12 @@ class RayEngine:
 
         ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk.
         """
-        about = (encoder.name, fingerprint_of(encoder)), space, role, workers, batch_of(encoder)
-        opened = partial(_open_embedding, items, about)
+        opened = partial(_Embedding, items, encoder.name, fingerprint_of(encoder), space, workers)
         return embed(
             items,
             encoder,
             space,
             out,
-            role=role,
             shard=self.shard,
             workers=workers,
             progress=progress,

@@ -46,7 +46,7 @@ class Embedded:
 
     path: Path
     manifest: dict[str, Any]
-    """``encoder`` (canonical name), ``note``, ``fingerprint``, ``similarity``, ``space``, ``role``, ``dimensions``,
+    """``encoder`` (canonical name), ``note``, ``fingerprint``, ``similarity``, ``space``, ``dimensions``,
     ``count`` (rows), ``failed`` (items without a row)."""
     vectors: np.memmap[Any, np.dtype[np.float32]] = field(repr=False)
     """(n, d) float32, mapped read-only."""
@@ -190,7 +190,7 @@ class ShardWriter:
             ) from error
         differs = [key for key in plan if recorded_plan.get(key) != plan[key]]
         if differs:
-            key = next((k for k in ("encoder", "space", "role") if k in differs), differs[0])
+            key = next((k for k in ("encoder", "space") if k in differs), differs[0])
             old, new = (str(values.get(key))[:60] for values in (recorded_plan, plan))
             raise IndexFileError(
                 f"its vectors have {key} {old!r}, not {new!r}: they cannot be mixed",

@@ -238,18 +238,20 @@ class ModelJudge:
     async def _model(self) -> Model:
         async with self._opening:
             if self._opened is None:
-                from demur.models import open_model
+                from demur.models import ModelOptions, open_model
                 from demur.models.lenient import LenientModel
                 from demur.models.ping import ping
 
                 self._closing = open_model(
                     self.addresses,
-                    ledger=self._context.ledger,
-                    concurrency=self._context.concurrency,
-                    budget=self._context.budget,
-                    prices=self._context.prices,
-                    read_image=self._context.read_image,
-                    before_first=partial(ping, self.addresses, lists=False),
+                    ModelOptions(
+                        ledger=self._context.ledger,
+                        concurrency=self._context.concurrency,
+                        budget=self._context.budget,
+                        prices=self._context.prices,
+                        read_image=self._context.read_image,
+                        before_first=partial(ping, self.addresses, lists=False),
+                    ),
                 )
                 self._opened = LenientModel(await self._closing.__aenter__())
             return self._opened

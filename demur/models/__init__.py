@@ -1,6 +1,7 @@
 """Calls to models: requests in, responses out, ledger, cache, retries, limits, estimates and budgets.
 
-    async with open_model("http://localhost:8000/v1#Qwen/Qwen2.5-VL-7B-Instruct", ledger=Path("calls.sqlite")) as model:
+    options = ModelOptions(ledger=Path("calls.sqlite"))
+    async with open_model("http://localhost:8000/v1#Qwen/Qwen2.5-VL-7B-Instruct", options) as model:
         async for request, response in complete_all(model, requests, progress="gate"):
             ...
 
@@ -8,7 +9,7 @@
 """
 
 from demur.models.budget import Budget
-from demur.models.client import Counts, Model, ModelClient, Retry
+from demur.models.client import Counts, Model, ModelClient, ModelOptions, Retry
 from demur.models.estimate import Estimate, EstimateLine, estimate_calls
 from demur.models.fleet import Backend, Fleet
 from demur.models.identity import request_key
@@ -30,6 +31,7 @@ __all__ = [
     "Ledger",
     "Model",
     "ModelClient",
+    "ModelOptions",
     "Price",
     "Prices",
     "Retry",

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from demur.core.errors import StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import ImagePart, Message, Request, Response, TextPart
 from demur.core.store import digest, storage_errors
 from demur.models.budget import Budget
+from demur.models.client import USUAL, ModelOptions
 from demur.models.ledger import Ledger, Stats, entry_line
 from demur.models.names import model_id
 from demur.models.ping import ping
@@ -59,32 +62,23 @@ def requests_of(
 
 
 def ask_model(
-    model: str,
-    requests: Sequence[Request],
-    *,
-    ledger: Path | None = None,
-    budget: Budget | None = None,
-    **options: Any,
+    model: str, requests: Sequence[Request], options: ModelOptions = USUAL
 ) -> list[Response]:
     """Answers to the requests of one question.
 
     Args:
         model: model string.
         requests: from `requests_of`.
-        ledger: file that keeps the replies.
-        budget: for this question; with a ledger, earlier calls of the same question count too.
-        options: of `complete_sync`.
+        options: of `open_model`. The budget is for this question; with a ledger, earlier calls of the same question
+            count too.
     """
-    if ledger is not None:  # every question has its own budget
+    budget = options.budget
+    if options.ledger is not None:  # every question has its own budget
         question_json = requests[0].model_copy(update={"item": ""}).model_dump(mode="json")
-        budget = (budget or Budget(None)).recorded_in(ledger, digest(question_json, 16))
+        budget = (budget or Budget(None)).recorded_in(options.ledger, digest(question_json, 16))
+    before_first = partial(ping, [model], lists=False)
     return complete_sync(
-        model,
-        requests,
-        ledger=ledger,
-        budget=budget,
-        before_first=lambda: ping([model], lists=False),
-        **options,
+        model, requests, replace(options, budget=budget, before_first=before_first)
     )
 
 

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import monotonic, time
 from typing import Protocol
 
@@ -31,7 +32,7 @@ from demur.core.errors import (
     TransientError,
     UsageError,
 )
-from demur.core.records import Request, Response
+from demur.core.records import ImageRef, Request, Response
 from demur.models import wire
 from demur.models.budget import Budget
 from demur.models.claims import BEAT_S
@@ -90,6 +91,37 @@ class Retry:
     def wait_s(self, attempt: int, draw: float) -> float:
         """Seconds to wait after the ``attempt``-th failure (1 is the first); ``draw`` in [0, 1)."""
         return float(min(self.backoff_s * 2.0 ** min(attempt - 1, 30), self.backoff_most_s)) * draw
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What `demur.models.open_model` may be told beside the model."""
+
+    ledger: Path | None = None
+    """SQLite file that keeps every reply, so that no call is paid twice; None keeps nothing."""
+    concurrency: int | None = None
+    """Maximum calls in flight at each endpoint; reached by slow start, halved on 429 and time-outs. None: 8; for a plain
+    Python function 1, or its attribute ``concurrency``."""
+    image_root: Path | None = None
+    """Folder that relative image paths start from."""
+    read_image: Callable[[ImageRef], bytes] | None = None
+    """Gives the bytes of images that are not files under ``image_root``."""
+    budget: Budget | None = None
+    """Stops before the cost exceeds it; several models may share one."""
+    prices: Path | None = None
+    """Price table that overrides the shipped one."""
+    retry: Retry = Retry()
+    """When an attempt times out, and when to try again."""
+    before_first: Callable[[], Awaitable[object]] | None = None
+    """Awaited once, before the first call that is sent; an error ends all calls. `demur.models.ping` finds a server that
+    was never there; without it that server is waited for like one that fails later."""
+
+    def __post_init__(self) -> None:
+        if self.concurrency is not None and self.concurrency < 1:
+            raise UsageError(f"concurrency={self.concurrency}", cure="give 1 or more")
+
+
+USUAL = ModelOptions()
 
 
 @dataclass
@@ -162,31 +194,26 @@ class ModelClient:
     Args:
         model: the model's id, without its address.
         fleet: its endpoints.
+        options: retries, budget and what comes before the first call.
         ledger: keeps replies; None keeps none, and then equal requests do not share a call.
-        retry: when to try again.
         revision: of the weights; part of the cache key.
         price: of the model, if known.
-        budget: of the whole command.
         names: other names that requests may give the model.
-        grace_s: seconds that `close` waits for replies to calls that were sent.
-        before_first: awaited once, before the first call that is sent; an error ends that call and all others.
     """
 
     def __init__(
         self,
         model: str,
         fleet: Fleet,
+        options: ModelOptions = USUAL,
         *,
-        ledger: Ledger | None,
-        retry: Retry,
+        ledger: Ledger | None = None,
         revision: str = "",
         price: Price | None = None,
-        budget: Budget | None = None,
         names: Iterable[str] = (),
-        grace_s: float = GRACE_S,
-        before_first: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        if budget is not None and budget.limited and price is None:
+        self._budget, self._retry = options.budget, options.retry
+        if self._budget is not None and self._budget.limited and price is None:
             raise UsageError(
                 f"there is a budget, but no price is known for {model!r}",
                 cure='add it to a price table (--prices FILE); your own server costs {"prompt": 0, "completion": 0}',
@@ -196,12 +223,11 @@ class ModelClient:
         self.counts = Counts()
         self.ledger = ledger
         self.price = price
-        self._fleet, self._retry, self._budget = fleet, retry, budget
+        self._fleet = fleet
         self._names = {model, "", *names}
         self._flights: dict[bytes, _Flight] = {}
         self._beating: asyncio.Task[None] | None = None
-        self._grace_s = grace_s
-        self._before_first, self._starting = before_first, asyncio.Lock()
+        self._before_first, self._starting = options.before_first, asyncio.Lock()
         self._random = random.Random()
 
     @property
@@ -518,7 +544,7 @@ class ModelClient:
     async def close(self) -> None:
         """Wait for the replies to calls that were sent, then close the connections and the ledger.
 
-        Waits ``grace_s`` seconds at most, and says so; if it is cancelled meanwhile, it closes at once.
+        Waits `GRACE_S` seconds at most, and says so; if it is cancelled meanwhile, it closes at once.
 
         Raises:
             StorageError: paid replies could not be written; it names the file that holds them.
@@ -543,12 +569,12 @@ class ModelClient:
         if paid:
             calls = "1 call" if len(paid) == 1 else f"{len(paid)} calls"
             _say(
-                f"{self.id}: waiting up to {self._grace_s:.0f} s for {calls} in progress, which must be paid for; "
+                f"{self.id}: waiting up to {GRACE_S:.0f} s for {calls} in progress, which must be paid for; "
                 "Ctrl-C stops at once"
             )
         try:
             if tasks:
-                await asyncio.wait(tasks, timeout=self._grace_s)
+                await asyncio.wait(tasks, timeout=GRACE_S)
         finally:
             for task in tasks:
                 task.cancel()

@@ -277,6 +277,36 @@ class LocalBackend:
         import torch
 
         first = requests[0]
+        inputs = self._inputs(requests)
+        with_logprobs = first.logprobs or first.top_logprobs is not None
+        options = self._generation(first, inputs)
+        if first.temperature:
+            is_own = first.draw == 0 and first.seed is not None
+            torch.manual_seed(first.seed if is_own else seed_of(first.seed, first.draw))
+        with torch.inference_mode():
+            out = self._model.generate(
+                **inputs,
+                **options,
+                pad_token_id=self._tokenizer.pad_token_id,
+                return_dict_in_generate=True,
+                output_logits=with_logprobs,
+            )
+        length = int(inputs["input_ids"].shape[1])
+        replies = []
+        for row, request in enumerate(requests):
+            text, tokens, reason = self._reply_text(out.sequences[row, length:].tolist(), request)
+            logprobs = (
+                self._logprobs(out.logits, row, tokens, request.top_logprobs or 0)
+                if with_logprobs
+                else ()
+            )
+            usage = Usage(prompt=int(inputs["attention_mask"][row].sum()), completion=len(tokens))
+            reply = Response(text=text, logprobs=logprobs, usage=usage, finish_reason=reason)
+            replies.append(wire.reply_of(reply, self.name))
+        return replies
+
+    def _inputs(self, requests: list[Request]) -> Any:
+        """The batch's tensors on the model's device."""
         prompts = [self._make_prompt(request) for request in requests]
         texts = [text for text, _ in prompts]
         images = [group for _, group in prompts]
@@ -291,12 +321,18 @@ class LocalBackend:
             else self._processor(texts, padding=True, return_tensors="pt", add_special_tokens=False)
         )
         # pixels in the model's number format; token ids stay integers
-        inputs = inputs.to(
+        return inputs.to(
             self._model.device, **({"dtype": self._model.dtype} if self._takes_images else {})
         )
-        length = int(inputs["input_ids"].shape[1])
+
+    def _generation(self, first: Request, inputs: Any) -> dict[str, Any]:
+        """How a batch is generated, as options of transformers; all its requests ask for the same.
+
+        Raises:
+            ItemError: prompt and answer do not fit in the model's window.
+        """
         new = first.max_tokens or _DEFAULT_NEW
-        if self._window and length + new > self._window:
+        if self._window and int(inputs["input_ids"].shape[1]) + new > self._window:
             longest = int(inputs["attention_mask"].sum(dim=1).max())
             raise ItemError(
                 f"the context is too long: {longest} tokens and {new} for the answer, the model takes {self._window}",
@@ -309,55 +345,23 @@ class LocalBackend:
                 "top_p": first.top_p or 1.0,
                 "top_k": first.extra.get("top_k", 0),
             }
-            seed = (
-                first.seed
-                if first.draw == 0 and first.seed is not None
-                else seed_of(first.seed, first.draw)
-            )
-            torch.manual_seed(seed)
         if first.extra.get("repetition_penalty"):
             options["repetition_penalty"] = float(first.extra["repetition_penalty"])
         if first.stop:
             options |= {"stop_strings": list(first.stop), "tokenizer": self._tokenizer}
-        with_logprobs = first.logprobs or first.top_logprobs is not None
-        with torch.inference_mode():
-            out = self._model.generate(
-                **inputs,
-                **options,
-                pad_token_id=self._tokenizer.pad_token_id,
-                return_dict_in_generate=True,
-                output_logits=with_logprobs,
-            )
+        return options
+
+    def _reply_text(self, tokens: list[int], request: Request) -> tuple[str, list[int], str]:
+        """(the reply up to its end or a stop string, its tokens, why it ended)."""
         ends = self._model.generation_config.eos_token_id
         end_ids = set(ends if isinstance(ends, list) else [ends]) | {self._tokenizer.eos_token_id}
-        replies = []
-        for row, request in enumerate(requests):
-            tokens = out.sequences[row, length:].tolist()
-            stop = next((i for i, token in enumerate(tokens) if token in end_ids), None)
-            reply_tokens = tokens if stop is None else tokens[:stop]
-            text = self._tokenizer.decode(reply_tokens, skip_special_tokens=True)
-            cut = min((text.find(s) for s in request.stop if s in text), default=-1)
-            if cut >= 0:
-                text = text[:cut]
-            replies.append(
-                wire.reply_of(
-                    Response(
-                        text=text,
-                        logprobs=self._logprobs(
-                            out.logits, row, reply_tokens, request.top_logprobs or 0
-                        )
-                        if with_logprobs
-                        else (),
-                        usage=Usage(
-                            prompt=int(inputs["attention_mask"][row].sum()),
-                            completion=len(reply_tokens),
-                        ),
-                        finish_reason="length" if stop is None and cut < 0 else "stop",
-                    ),
-                    self.name,
-                )
-            )
-        return replies
+        stop = next((i for i, token in enumerate(tokens) if token in end_ids), None)
+        reply_tokens = tokens[:stop]
+        text = self._tokenizer.decode(reply_tokens, skip_special_tokens=True)
+        cut = min((text.find(s) for s in request.stop if s in text), default=-1)
+        if cut >= 0:
+            text = text[:cut]
+        return text, reply_tokens, "length" if stop is None and cut < 0 else "stop"
 
     def _logprobs(
         self, logits: tuple[Any, ...], row: int, tokens: list[int], rivals: int

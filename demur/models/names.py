@@ -13,18 +13,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from demur.core.errors import UsageError
-from demur.core.records import ImageRef
-from demur.models.budget import Budget
-from demur.models.client import GRACE_S, ModelClient, Retry
+from demur.models.client import USUAL, ModelClient, ModelOptions
 from demur.models.fleet import Backend, Fleet
-from demur.models.function import open_function
+from demur.models.function import FunctionBackend, open_function
 from demur.models.images import ImageUrls
 from demur.models.keys import Secret, find_key, key_names
 from demur.models.ledger import Ledger
@@ -152,42 +150,16 @@ def addresses_of(text: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def open_model(
-    text: str | Sequence[str],
-    *,
-    ledger: Path | None = None,
-    image_root: Path | None = None,
-    read_image: Callable[[ImageRef], bytes] | None = None,
-    concurrency: int | None = None,
-    timeout_s: float = 120.0,
-    deadline_s: float = 600.0,
-    tries: int = 8,
-    backoff_s: float = 0.5,
-    revision: str = "",
-    budget: Budget | None = None,
-    prices: Path | None = None,
-    grace_s: float = GRACE_S,
-    before_first: Callable[[], Awaitable[object]] | None = None,
+    text: str | Sequence[str], options: ModelOptions = USUAL
 ) -> AsyncIterator[ModelClient]:
     """Open a model; several strings are endpoints of one model (a fleet).
 
+    If the block ends while calls are in progress (an error, Ctrl-C), their replies, which are paid for, are waited for
+    and kept (`demur.models.client.GRACE_S`).
+
     Args:
         text: model string or strings; see the top of this module.
-        ledger: SQLite file that keeps every reply, so that no call is paid twice; None keeps nothing.
-        image_root: folder that relative image paths start from.
-        read_image: gives the bytes of images that are not files under ``image_root``.
-        concurrency: maximum calls in flight at each endpoint; reached by slow start, halved on 429 and time-outs.
-            None: 8; for a plain Python function 1, or its attribute ``concurrency``.
-        timeout_s: seconds for the first attempt; doubles with each time-out.
-        deadline_s: seconds for one call with all its attempts and waits.
-        tries: attempts of one call; those answered by 429 do not count, only the deadline limits them.
-        backoff_s: upper bound of the first wait between attempts, in seconds; doubles each time.
-        revision: of the server's weights, if the name does not say; part of the cache key.
-        budget: stops before the cost exceeds it; several models may share one.
-        prices: price table that overrides the shipped one.
-        grace_s: if the block ends while calls are in progress (an error, Ctrl-C): seconds to wait for their replies,
-            which are paid for, and keep them.
-        before_first: awaited once, before the first call that is sent; an error ends all calls. `demur.models.ping`
-            finds a server that was never there; without it that server is waited for like one that fails later.
+        options: ledger, limits, budget and the like.
 
     Yields:
         The model; closed at the end of the block.
@@ -200,69 +172,49 @@ async def open_model(
     texts = (text,) if isinstance(text, str) else tuple(text)
     if not texts:
         raise UsageError("no model is named", cure=f"write one of: {_FORMS}")
-    if (
-        (concurrency is not None and concurrency < 1)
-        or tries < 1
-        or timeout_s <= 0
-        or deadline_s <= 0
-    ):
-        raise UsageError(
-            "concurrency, tries, time-out and deadline must be positive", cure="increase them"
-        )
     models = [parse_model(t) for t in texts]
-    ids = {m.id for m in models}
-    if len(ids) > 1:
+    if len(ids := {m.id for m in models}) > 1:
         raise UsageError(
             f"a fleet serves one model, not {', '.join(sorted(ids))}", cure="open them one by one"
         )
-    images = ImageUrls(image_root, read=read_image)
-    backends: list[Backend] = []
-    for model in models:
-        if model.kind in ("openai", "http"):
-            from demur.models.endpoint import (
-                Endpoint,
-            )  # imports aiohttp, which takes a third of a second
-
-            env, key = key_of(model)
-            backends.append(
-                Endpoint(model.address, model.name, key=key, key_env=env, images=images)
-            )
-        elif model.kind == "python":
-            function = open_function(model.name, concurrency)
-            revision, concurrency = revision or function.revision, function.most
-            backends.append(function)
-        elif model.kind == "any-llm":
-            from demur.models.providers import AnyLlmBackend
-
-            backends.append(AnyLlmBackend(model.name, images))
-        else:
-            from demur.models.local import open_local
-
-            local = open_local(model.name, image_root)
-            revision = revision or local.revision
-            backends.append(local)
-    price = Prices(prices).find(models[0].id)
-    opened = None if ledger is None else Ledger(ledger)
+    images = ImageUrls(options.image_root, read=options.read_image)
+    backends = [_open_backend(model, images, options) for model in models]
+    of_function = next((b for b in backends if isinstance(b, FunctionBackend)), None)
+    concurrency = options.concurrency if of_function is None else of_function.most
+    price = Prices(options.prices).find(models[0].id)
+    ledger = None if options.ledger is None else Ledger(options.ledger)
     try:
         client = ModelClient(
             models[0].id,
-            Fleet(backends, concurrency or IN_FLIGHT, deadline_s),
-            ledger=opened,
-            retry=Retry(
-                timeout_s=timeout_s, deadline_s=deadline_s, tries=tries, backoff_s=backoff_s
-            ),
-            revision=revision,
+            Fleet(backends, concurrency or IN_FLIGHT, options.retry.deadline_s),
+            options,
+            ledger=ledger,
+            revision=next((r for b in backends if (r := getattr(b, "revision", ""))), ""),
             price=price,
-            budget=budget,
             names=texts,
-            grace_s=grace_s,
-            before_first=before_first,
         )
     except BaseException:
-        if opened is not None:
-            opened.close()
+        if ledger is not None:
+            ledger.close()
         raise
     try:
         yield client
     finally:
         await client.close()
+
+
+def _open_backend(model: ModelText, images: ImageUrls, options: ModelOptions) -> Backend:
+    if model.kind in ("openai", "http"):
+        from demur.models.endpoint import Endpoint  # aiohttp takes a third of a second
+
+        env, key = key_of(model)
+        return Endpoint(model.address, model.name, key=key, key_env=env, images=images)
+    if model.kind == "python":
+        return open_function(model.name, options.concurrency)
+    if model.kind == "any-llm":
+        from demur.models.providers import AnyLlmBackend
+
+        return AnyLlmBackend(model.name, images)
+    from demur.models.local import open_local
+
+    return open_local(model.name, options.image_root)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from demur.core.errors import ItemError, PermanentError, TransientError
 from demur.core.progress import counting
 from demur.core.records import Request, Response
-from demur.models.client import GRACE_S, Counts, Model, summary
+from demur.models.client import GRACE_S, USUAL, Counts, Model, ModelOptions, summary
 from demur.models.identity import prefix_of
 
 _CHUNK = 512
@@ -79,9 +79,7 @@ async def complete_all(
     requests: Iterable[Request],
     *,
     progress: str | None = None,
-    total: int | None = None,
     hopeless_after: int = 100,
-    grace_s: float = GRACE_S,
 ) -> AsyncIterator[tuple[Request, Response]]:
     """Every request with its reply, in the order in which replies arrive; memory does not grow with their number.
 
@@ -93,9 +91,7 @@ async def complete_all(
         model: from `open_model`, or anything with ``complete``; its ``concurrency`` (default 8) calls run at once.
         requests: taken as needed, a few hundred ahead.
         progress: label of a progress line on standard error; None shows none.
-        total: number of requests, for the time left; a list has it already.
         hopeless_after: consecutive failed calls that end the run.
-        grace_s: seconds that calls in progress may still take when an error ends the run.
 
     Yields:
         (request, response), each request once.
@@ -112,7 +108,7 @@ async def complete_all(
     clock, deadline = asyncio.get_running_loop().time, 0.0
     source, ended = iter(requests), False
     run = _Run(model, hopeless_after)
-    size = total if total is not None else len(requests) if isinstance(requests, Sized) else None
+    size = len(requests) if isinstance(requests, Sized) else None
     chunk = max(_CHUNK, 2 * concurrency)
     workers: list[asyncio.Task[None]] = []
     counts: Counts | None = getattr(model, "counts", None)
@@ -144,7 +140,7 @@ async def complete_all(
                     )  # calls in progress get their turn between chunks of kept replies
                 elif run.unfinished or not run.done.empty():
                     if run.stop is not None:
-                        deadline = deadline or clock() + grace_s
+                        deadline = deadline or clock() + GRACE_S
                     try:
                         async with asyncio.timeout_at(deadline or None):
                             result = await run.done.get()
@@ -189,14 +185,19 @@ async def _quiet_at_ctrl_c(work: Coroutine[Any, Any, T]) -> T:
 
 
 def complete_sync(
-    model: str | Sequence[str], requests: Sequence[Request], **options: Any
+    model: str | Sequence[str],
+    requests: Sequence[Request],
+    options: ModelOptions = USUAL,
+    *,
+    progress: str | None = None,
 ) -> list[Response]:
     """Replies to a list of requests, in its order, without ``await``: for scripts and notebooks.
 
     Args:
         model: model string or strings, as for `demur.models.open_model`.
         requests: what to ask.
-        options: those of `demur.models.open_model`, and ``progress``.
+        options: as for `demur.models.open_model`.
+        progress: as for `complete_all`.
 
     Returns:
         One response per request; failed ones have ``error`` set.
@@ -206,15 +207,13 @@ def complete_sync(
     """
     from demur.models.names import open_model
 
-    label = options.pop("progress", None)
-
     async def work() -> list[Response]:
         replies: dict[int, Response] = {}
         copies = [
             request.model_copy() for request in requests
         ]  # a request may be in the list twice
-        async with open_model(model, **options) as client:
-            async for request, response in complete_all(client, copies, progress=label):
+        async with open_model(model, options) as client:
+            async for request, response in complete_all(client, copies, progress=progress):
                 replies[id(request)] = response
         return [replies[id(request)] for request in copies]
 

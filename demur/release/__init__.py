@@ -15,12 +15,13 @@ Layout::
 The bytes are a function of the inputs: they do not depend on clock, machine or order of work.
 """
 
-from demur.release.freeze import check_target, freeze
+from demur.release.freeze import Draft, check_target, freeze
 from demur.release.layout import FunnelStep, count_all, documents_of, version_number
 from demur.release.release import Release
 from demur.release.verify import open_sound, verify
 
 __all__ = [
+    "Draft",
     "FunnelStep",
     "Release",
     "check_target",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from demur.core.errors import UsageError
 from demur.core.records import Document, ImageRef
-from demur.core.store import Problems
 from demur.core.uris import read_image
-from demur.corpora import read_corpus
 from demur.pools.read import Pool
 from demur.release import Release, documents_of
-from demur.release.corpora import FORMS, Form, export
+from demur.release.corpora import export
 
 
 def export_corpora(
@@ -21,27 +19,19 @@ def export_corpora(
     out: Path,
     *,
     pool: Path | None = None,
-    form: Form = "jsonl",
-    folds: int = 1,
-    mix: str | None = None,
 ) -> dict[str, Any]:
     """Write ``full``, ``gold-removed`` and ``empty`` for a release.
 
     Args:
         pool: the pool that it was built from, for the whole knowledge base; None for the evidence of the release.
-        form: ``jsonl``, ``parquet`` or ``markdown``.
-        folds: as for `demur.release.corpora.export`.
-        mix: a corpus of the user's own to mix in, named as for ``demur index build``.
 
     Returns:
         The content of ``corpora.json``.
 
     Raises:
-        UsageError: an option is wrong, the pool holds no documents, or two documents have one id.
+        UsageError: the pool holds no documents, or two documents have one id.
         DataError: a file is broken.
     """
-    if form not in FORMS:
-        raise UsageError(f"form {form!r}", cure=f"one of {', '.join(FORMS)}")
     opened = Release.open(release)
     samples = list(opened.samples())
     if pool is None:
@@ -67,20 +57,11 @@ def export_corpora(
         def read(ref: ImageRef) -> bytes:
             return read_image(ref, source.root)
 
-    def mixed() -> Iterator[Document]:
-        if mix:
-            problems = Problems()
-            yield from read_corpus(mix, problems)
-            problems.settle()
-
     return export(
         out,
         documents,
         samples,
         read_image=read,
-        form=form,
-        folds=folds,
-        mixed=mixed,
         about=about,
         release={"name": opened.name, "version": opened.version, "sha256": opened.sha256},
     )

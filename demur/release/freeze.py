@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,29 +66,32 @@ def check_target(out: Path, name: str, version: str) -> None:
             )
 
 
-def freeze(
-    out: Path,
-    *,
-    name: str,
-    version: str,
-    samples: Sequence[Sample],
-    read_image: Callable[[ImageRef], bytes],
-    drops: Iterable[Drop] = (),
-    funnel: Sequence[FunnelStep] = (),
-    recall: Sequence[Mapping[str, Any]] = (),
-    gates: Iterable[GateVerdict] = (),
-    about: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write a release folder.
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What a release folder is written from.
 
-    Args:
-        out: the folder. It may hold the same name and version, but no other release.
+    Attributes:
         name: of the benchmark; up to 96 letters, digits, dots, dashes and underscores.
         version: semantic, ``MAJOR.MINOR.PATCH``.
         samples: kept samples with gold and distractors; written in the order of their ids.
         recall: rows of the table of retrieval modes.
         gates: the gates' verdicts on the kept samples.
         about: manifest entries on recipe, models, prompts, seeds, sources; JSON-safe.
+    """
+
+    name: str
+    version: str
+    samples: Sequence[Sample]
+    read_image: Callable[[ImageRef], bytes]
+    drops: Iterable[Drop] = ()
+    funnel: Sequence[FunnelStep] = ()
+    recall: Sequence[Mapping[str, Any]] = ()
+    gates: Iterable[GateVerdict] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+def freeze(out: Path, draft: Draft) -> Path:
+    """Write a release folder, which may hold the same name and version, but no other release.
 
     Returns:
         ``out``.
@@ -100,37 +104,38 @@ def freeze(
     from demur.release.card import render_card, render_citation
     from demur.release.croissant import croissant_metadata
 
-    check_target(out, name, version)
-    if not samples:
+    check_target(out, draft.name, draft.version)
+    if not draft.samples:
         raise UsageError(
             "no sample survived; nothing to release",
-            item=name,
+            item=draft.name,
             cure="see the funnel for why they left",
         )
     manifest_path = out / "manifest.json"
-    ordered = sorted(samples, key=lambda s: s.id)
+    ordered = sorted(draft.samples, key=lambda s: s.id)
     # The manifest is removed first and written last: a folder without one is unfinished, should we be killed.
     with storage_errors(out):
         manifest_path.unlink(missing_ok=True)
     documents = documents_of(ordered)
-    _write_table(out / "data" / "samples.parquet", _sample_rows(ordered, read_image))
-    _write_table(out / "data" / "evidence.parquet", _evidence_rows(documents, read_image))
-    drop_list = sorted(drops, key=lambda d: (d.sample, d.evidence, d.stage))
-    write_records(out / "drops.jsonl", drop_list)
-    verdicts: list[GateVerdict] = sorted(gates, key=lambda v: (v.sample, v.stage, v.evidence))
-    write_records(out / "gates.jsonl", verdicts)
-    write_json(out / "funnel.json", [step.model_dump(mode="json") for step in funnel])
-    write_json(out / "recall.json", [dict(row) for row in recall])
+    _write_table(out / "data" / "samples.parquet", _sample_rows(ordered, draft.read_image))
+    _write_table(out / "data" / "evidence.parquet", _evidence_rows(documents, draft.read_image))
+    drops = sorted(draft.drops, key=lambda d: (d.sample, d.evidence, d.stage))
+    write_records(out / "drops.jsonl", drops)
+    gates = sorted(draft.gates, key=lambda v: (v.sample, v.stage, v.evidence))
+    write_records(out / "gates.jsonl", gates)
+    write_json(out / "funnel.json", [step.model_dump(mode="json") for step in draft.funnel])
+    write_json(out / "recall.json", [dict(row) for row in draft.recall])
     manifest: dict[str, Any] = {
         "format": FORMAT,
-        "name": name,
-        "version": version,
+        "name": draft.name,
+        "version": draft.version,
         "demur": __version__,
         "counts": count_all(ordered, documents),
-        **(about or {}),
+        **draft.about,
     }
     write_atomic(
-        out / "README.md", render_card(out, manifest, ordered, documents, funnel, drop_list, recall)
+        out / "README.md",
+        render_card(out, manifest, ordered, documents, draft.funnel, drops, draft.recall),
     )
     write_atomic(out / "CITATION.cff", render_citation(manifest))
     files = {n: file_digest(out / n) for n in DATA_FILES}

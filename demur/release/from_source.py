@@ -17,7 +17,7 @@ from demur.core.records import Sample
 from demur.core.store import Problems, digest
 from demur.core.uris import read_image
 from demur.pools.write import ROW_PROBLEM
-from demur.release import FunnelStep, Release, freeze
+from demur.release import Draft, FunnelStep, Release, freeze
 from demur.release.layout import tally
 from demur.sources import DEFECT, NamedSource, open_source, options_of
 
@@ -90,22 +90,24 @@ def release_of(source_name: NamedSource, out: Path, *, skip_bad: bool = False) -
     )
     freeze(
         out / "release",
-        name=source.name,
-        version=VERSION,
-        samples=samples,
-        funnel=[step],
-        read_image=lambda ref: read_image(ref, source.root),
-        about={
-            "sources": {
-                source.name: {
-                    "sha256": digest(
-                        [s.model_dump(mode="json", exclude={"images"}) for s in samples]
-                    ),
-                    "licences": sorted({s.licence for s in samples if s.licence}),
-                }
+        Draft(
+            name=source.name,
+            version=VERSION,
+            samples=samples,
+            funnel=[step],
+            read_image=lambda ref: read_image(ref, source.root),
+            about={
+                "sources": {
+                    source.name: {
+                        "sha256": digest(
+                            [s.model_dump(mode="json", exclude={"images"}) for s in samples]
+                        ),
+                        "licences": sorted({s.licence for s in samples if s.licence}),
+                    }
+                },
+                "pool_by_topic": tally(s.topic for s in samples),
+                "limits": [AS_IT_IS],
             },
-            "pool_by_topic": tally(s.topic for s in samples),
-            "limits": [AS_IT_IS],
-        },
+        ),
     )
     return Release.open(out / "release")

@@ -1,6 +1,6 @@
-"""Publishes a release: to a folder, or to a dataset repository on the Hugging Face hub.
+"""Publishes a release in a dataset repository on the Hugging Face hub.
 
-On the hub ``main`` has the newest version, and a tag has each version. A push makes one commit, after uploading its
+There ``main`` has the newest version, and a tag has each version. A push makes one commit, after uploading its
 large files: an interrupted push publishes nothing, and the next one does not send again what the hub has. The tag comes
 last; a tagged version is frozen.
 """
@@ -8,7 +8,6 @@ last; a tagged version is frozen.
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.errors import DemurError, ReleaseError, StorageError, UsageError, importing
-from demur.core.store import file_digest, read_json, replacing
+from demur.core.store import read_json
 from demur.core.text import command
 from demur.release import Release, verify, version_number
 from demur.release.layout import CARRIERS, manifest_faults
@@ -38,8 +37,8 @@ class Pushed(NamedTuple):
     """File -> bytes, of files that the target lacks."""
     there: tuple[str, ...]
     """Files that the target has already."""
-    revision: str = ""
-    """On the hub: the tag of this version."""
+    revision: str
+    """The tag of this version."""
     note: str = ""
     """A remark for the user."""
 
@@ -49,15 +48,15 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
 
     Args:
         release: opened; verified first.
-        target: a folder, or ``hf:OWNER/NAME``. On the hub ``main`` has the newest version, the tag ``vVERSION`` each.
+        target: ``hf:OWNER/NAME``; ``main`` has the newest version there, the tag ``vVERSION`` each.
         dry_run: send nothing, report what would be sent. An unreachable hub is then a note, not an error.
-        private: if the hub repository is new, make it private.
+        private: make a new repository private.
 
     Raises:
         ReleaseError: the release is not sound.
         UsageError: the target holds another release, or other bytes under this version, or its name is malformed.
         MissingExtra: huggingface_hub is not installed.
-        StorageError: the folder cannot be written; the hub cannot be reached, or refuses.
+        StorageError: the hub cannot be reached, or refuses.
     """
     if wrong := verify(release):
         raise ReleaseError(
@@ -66,67 +65,15 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
             item=release.folder,
             cure=command("release", "verify", release.folder),
         )
-    sizes = {name: (release.folder / name).stat().st_size for name in _list_files(release)}
-    if target.startswith("hf:"):
-        return _to_hub(release, target.removeprefix("hf:"), sizes, dry_run, private)
-    if private:
+    if not target.startswith("hf:"):
         raise UsageError(
-            "--private is for the hub", item=target, cure="write hf:OWNER/NAME, or leave it out"
+            "a release is pushed to the hub",
+            item=target,
+            cure="write hf:OWNER/NAME, or copy the folder",
         )
-    return _to_folder(release, Path(target), sizes, dry_run)
-
-
-def _list_files(release: Release) -> list[str]:
-    """All files of a release, the manifest last: without it, the release is unfinished."""
-    return [*sorted(release.manifest["files"]), "manifest.json"]
-
-
-def _to_folder(release: Release, folder: Path, sizes: dict[str, int], dry_run: bool) -> Pushed:
-    target = str(folder)
-    if folder.exists() and not folder.is_dir():
-        raise UsageError("is a file", item=target, cure="name a folder")
-    if folder.is_dir() and folder.resolve() == release.folder.resolve():
-        raise UsageError("is the release itself", item=target, cure="choose another folder")
-    if (folder / "manifest.json").exists():
-        other = Release.open(folder)
-        if (other.name, other.version) != (release.name, release.version):
-            raise UsageError(
-                f"holds {other.name} {other.version}", item=target, cure="choose another folder"
-            )
-        if other.sha256 != release.sha256:
-            raise _frozen_error(target, release, f"its sha256 is {other.sha256[:16]}")
-    elif folder.is_dir():
-        foreign = sorted(p.name for p in folder.iterdir() if p.name not in _leftover_roots(sizes))
-        if foreign:
-            raise UsageError(
-                f"holds other files ({', '.join(foreign[:3])})",
-                item=target,
-                cure="choose an empty folder",
-            )
-    listed = release.manifest["files"] | {
-        "manifest.json": file_digest(release.folder / "manifest.json")
-    }
-    present = tuple(
-        n for n in sizes if (folder / n).is_file() and file_digest(folder / n) == listed[n]
-    )
-    todo = {n: size for n, size in sizes.items() if n not in present}
-    if not dry_run:
-        for name in todo:
-            with (release.folder / name).open("rb") as source, replacing(folder / name) as handle:
-                shutil.copyfileobj(source, handle, 1 << 20)
-    return Pushed(target, todo, present)
-
-
-def _leftover_roots(sizes: dict[str, int]) -> set[str]:
-    """Names that an interrupted push may leave at the top of its target."""
-    tops = {name.partition("/")[0] for name in sizes}
-    return tops | {f".{name}.tmp" for name in tops} | CARRIERS
-
-
-def _to_hub(
-    release: Release, repository: str, sizes: dict[str, int], dry_run: bool, private: bool
-) -> Pushed:
-    target, tag, api = f"hf:{repository}", f"v{release.version}", open_hub(repository)
+    repository, tag = target.removeprefix("hf:"), f"v{release.version}"
+    sizes = {name: (release.folder / name).stat().st_size for name in _list_files(release)}
+    api = open_hub(repository)
     try:
         on_hub = hub_state(api, release, repository)
     except StorageError as error:
@@ -143,6 +90,11 @@ def _to_hub(
         return Pushed(target, todo, present, tag, note)
     commit = send(api, release, repository, on_hub, private=private)
     return Pushed(target, todo, present, tag, f"commit {commit[:12]}")
+
+
+def _list_files(release: Release) -> list[str]:
+    """All files of a release."""
+    return [*sorted(release.manifest["files"]), "manifest.json"]
 
 
 # --- the hub ---------------------------------------------------------------------------------------

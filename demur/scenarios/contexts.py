@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.records import ContextSet, Evidence, Modality, Sample, Scenario
@@ -263,53 +263,37 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     visible_gold = gold if shows_gold else []
     arranged = _arrange(sample, visible_gold, used_distractors, recipe.order, seed)
     answers = shows_gold or recipe.scenario is Scenario.FULL
-    expected: Literal["answer", "deflect"] = (
-        "answer" if answers and sample.answerable else "deflect"
-    )
     gold_ids = tuple(e.id for e in arranged if e in visible_gold)
-    return _context_set(
-        sample,
-        recipe.scenario,
-        tuple(e.id for e in arranged),
-        gold_ids,
-        expected,
-        recipe.k,
-        len(used_distractors),
-        str(recipe),
-        seed,
+    return _with_id(
+        sample=sample.id,
+        scenario=recipe.scenario,
+        evidence=tuple(e.id for e in arranged),
+        gold=gold_ids,
+        expected="answer" if answers and sample.answerable else "deflect",
+        k_asked=recipe.k,
+        k_used=len(used_distractors),
+        recipe=str(recipe),
+        seed=seed,
     )
 
 
 def single(sample: Sample, evidence: str, seed: int = 0) -> ContextSet:
     """One distractor alone: the context of quality control (VLM-DeflectionBench, equation 5)."""
-    return _context_set(
-        sample, Scenario.ADVERSARIAL, (evidence,), (), "deflect", 1, 1, f"single({evidence})", seed
+    return _with_id(
+        sample=sample.id,
+        scenario=Scenario.ADVERSARIAL,
+        evidence=(evidence,),
+        gold=(),
+        expected="deflect",
+        k_asked=1,
+        k_used=1,
+        recipe=f"single({evidence})",
+        seed=seed,
     )
 
 
-def _context_set(
-    sample: Sample,
-    scenario: Scenario,
-    evidence: tuple[str, ...],
-    gold: tuple[str, ...],
-    expected: Literal["answer", "deflect"],
-    k_asked: int,
-    k_used: int,
-    recipe: str,
-    seed: int,
-) -> ContextSet:
+def _with_id(**body: Any) -> ContextSet:
     """A context set whose id is the hash of everything in it."""
-    body = {
-        "sample": sample.id,
-        "scenario": scenario,
-        "evidence": evidence,
-        "gold": gold,
-        "expected": expected,
-        "k_asked": k_asked,
-        "k_used": k_used,
-        "recipe": recipe,
-        "seed": seed,
-    }
     return ContextSet(id=digest(body, 16), **body)
 
 

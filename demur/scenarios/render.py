@@ -79,7 +79,6 @@ def ask(
     prompts: Prompts,
     repeat: int = 0,
     exclude: Sequence[str] = (),
-    fold: str = "",
 ) -> Ask:
     """The ask of a sample in a context under a condition.
 
@@ -89,7 +88,6 @@ def ask(
     Args:
         repeat: which of several independent repeats.
         exclude: ids that a system's own retriever must leave out.
-        fold: the corpus to search, if its name is not the scenario's.
     """
     by_id: Mapping[str, Evidence] = {e.id: e for e in (*sample.gold, *sample.negatives)}
     missing = [i for i in context.evidence if i not in by_id]
@@ -114,8 +112,6 @@ def ask(
     }
     if exclude:
         identity["exclude"] = list(exclude)
-    if fold:
-        identity["corpus"] = fold
     if sample.turns:
         identity["turns"] = sample.turns
     if (
@@ -136,7 +132,6 @@ def ask(
         recipe=context.recipe,
         k=context.k_used,
         exclude=tuple(exclude),
-        fold=fold,
         turns=sample.turns,
     )
 

@@ -12,12 +12,11 @@ from demur.testing.contracts import (
     check_source,
     check_system,
 )
-from demur.testing.fake import FAULTS, FakeEndpoint, PrefixCache, parse_faults, running
+from demur.testing.fake import FAULTS, FakeEndpoint, parse_faults, running
 
 __all__ = [
     "FAULTS",
     "FakeEndpoint",
-    "PrefixCache",
     "check_corpus",
     "check_encoder",
     "check_index",

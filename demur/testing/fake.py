@@ -17,11 +17,10 @@ replies as an undisturbed one.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import random
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
@@ -115,59 +114,6 @@ def parse_faults(text: str) -> tuple[list[str], dict[str, float]]:
     return script, shares
 
 
-class PrefixCache:
-    """Simulates a server's automatic prefix cache.
-
-    Prompts are split into blocks of ``block`` tokens; the key of a block is its text and all text before it. The cache
-    holds ``capacity`` blocks and drops the least recently used first. Four characters count as one token, an image as
-    ``image_tokens``.
-    """
-
-    def __init__(self, capacity: int = 2048, block: int = 16, image_tokens: int = 256) -> None:
-        self.capacity, self.block, self.image_tokens = capacity, block, image_tokens
-        self.prompt = 0
-        self.cached = 0
-        self._blocks: OrderedDict[str, None] = OrderedDict()
-
-    def ask(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-        """(prompt tokens, cached tokens among them) of a prompt; adds it to the cache."""
-        text = ""
-        for message in messages:
-            text += f"<{message['role']}>"
-            content = message["content"]
-            parts: list[dict[str, Any]] = (
-                [{"text": content}] if isinstance(content, str) else content
-            )
-            for part in parts:
-                if "image_url" in part:
-                    sha = hashlib.sha256(part["image_url"]["url"].encode()).hexdigest()
-                    text += (sha * (self.image_tokens * 4 // 64 + 1))[: self.image_tokens * 4]
-                else:
-                    text += part["text"]
-        size = self.block * 4
-        chain, hits, missed = hashlib.sha256(), 0, False
-        for start in range(0, len(text) - size + 1, size):
-            chain.update(text[start : start + size].encode())
-            name = chain.hexdigest()[:24]
-            if not missed and name in self._blocks:
-                self._blocks.move_to_end(name)
-                hits += 1
-            else:
-                missed = True
-                self._blocks[name] = None
-                if len(self._blocks) > self.capacity:
-                    self._blocks.popitem(last=False)
-        prompt, cached = -(-len(text) // 4), hits * self.block
-        self.prompt += prompt
-        self.cached += cached
-        return prompt, cached
-
-    @property
-    def hit_rate(self) -> float:
-        """Cached tokens over prompt tokens, in [0, 1]."""
-        return self.cached / self.prompt if self.prompt else 0.0
-
-
 def _is_object(text: str) -> bool:
     try:
         return isinstance(loose_json(text), dict)
@@ -212,7 +158,6 @@ class FakeEndpoint:
         seed: of the faults; the fault of a request depends only on the seed and the request.
         port: 0 picks a free one.
         models: names that it serves; () serves all.
-        prefix_blocks: size of its `PrefixCache`.
     """
 
     def __init__(
@@ -229,7 +174,6 @@ class FakeEndpoint:
         seed: int = 0,
         port: int = 0,
         models: Sequence[str] = (),
-        prefix_blocks: int = 2048,
     ) -> None:
         self._script, self._shares = parse_faults(faults)
         self._reply, self._latency_s, self._stall_s, self._retry_after_s = (
@@ -253,7 +197,6 @@ class FakeEndpoint:
         """The last 100 request bodies."""
         self.headers: deque[dict[str, str]] = deque(maxlen=100)
         """Headers of the last 100 requests."""
-        self.prefix = PrefixCache(prefix_blocks)
         self._met: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
 
@@ -307,8 +250,6 @@ class FakeEndpoint:
             "paid_twice": self.paid.total() - len(self.paid),
             "faults": dict(sorted(self.hurt.items())),
             "in_flight_most": self.in_flight_most,
-            "prompt_tokens": self.prefix.prompt,
-            "cached_tokens": self.prefix.cached,
         }
 
     def _next_fault(self, name: str) -> str:
@@ -425,11 +366,15 @@ class FakeEndpoint:
             self.paid[name] += 1
         return response
 
+    def prompt_tokens(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+        """(prompt tokens, those among them that were cached) that a reply's usage tells: four characters each."""
+        return -(-len(canonical(messages)) // 4), 0
+
     def _completion(self, body: dict[str, Any], text: str) -> dict[str, Any]:
         schema = (body.get("response_format") or {}).get("json_schema")
         if schema is not None and not _is_object(text):  # a reply that is an object already stays
             text = canonical(_instance(schema["schema"]))
-        prompt, cached = self.prefix.ask(body["messages"])
+        prompt, cached = self.prompt_tokens(body["messages"])
         words = text.split(" ")
         choice: dict[str, Any] = {
             "index": 0,

@@ -6,7 +6,7 @@ import pytest
 from strategies import Images, evidence, sample
 
 from demur.core.records import AnswerSpec, Modality, Role
-from demur.release import FunnelStep, freeze
+from demur.release import Draft, FunnelStep, freeze
 
 
 @pytest.fixture
@@ -34,9 +34,5 @@ def release(tmp_path):
     steps = [FunnelStep(stage="pool", entered=5, kept=4, dropped={"for a test": 1})]
     return freeze(
         tmp_path / "release",
-        name="tiny",
-        version="1.0.0",
-        samples=made,
-        read_image=images.read,
-        funnel=steps,
+        Draft(name="tiny", version="1.0.0", samples=made, read_image=images.read, funnel=steps),
     )

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from strategies import tiny_release
 
 import demur
 from demur.cli import VERBS, main, parser_of
@@ -333,3 +334,12 @@ def test_an_option_of_several_values_that_is_repeated_adds_up(verb):
             for value in ("a", "b"):
                 action(each, place, [value], action.option_strings[0])
             assert getattr(place, action.dest) == ["a", "b"], (each.prog, action.option_strings)
+
+
+@pytest.mark.parametrize("distractors", [0, 1])
+def test_a_corpus_that_is_empty_without_the_gold_names_the_other_way(tmp_path, capsys, distractors):
+    release = tiny_release(tmp_path / "release", 2, text=distractors)
+    assert main(["corpus", "export", str(release), "--out", str(tmp_path / "corpora")]) == 0
+    out, err = capsys.readouterr()
+    assert re.search(r"gold-removed +(\d+) documents", out)[1] == str(2 * distractors)
+    assert ("{exclude}" in err) == (not distractors)

@@ -45,7 +45,7 @@ def test_decisions_are_the_same_bytes_by_every_way_of_working(source, built, tmp
         if name == "stopped":
             with monkeypatch.context() as patch:
                 patch.setattr("demur.curation.gates.runner.HOPELESS_AFTER", 4)
-                patch.setattr("demur.testing.gates.SimulatedGate.answer", failing(30))
+                patch.setattr("simulated_gate.SimulatedGate.answer", failing(30))
                 with pytest.raises(TransientError):
                     curate(world.recipe(source, world.GATES), place)
         curate(world.recipe(source, world.GATES), place, **options)
@@ -56,8 +56,9 @@ def test_decisions_are_the_same_bytes_by_every_way_of_working(source, built, tmp
 
 
 def failing(after):
+    from simulated_gate import SimulatedGate
+
     from demur.core.records import Response
-    from demur.testing.gates import SimulatedGate
 
     answer, left = SimulatedGate.answer, iter(range(after))
 

@@ -16,6 +16,7 @@ from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import Mining
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
+from demur.indexing.options import IndexOptions
 from demur.pools.read import Pool
 from demur.pools.write import build
 from demur.release.layout import documents_of, evidence_licences
@@ -168,7 +169,7 @@ def world(request, tmp_path_factory):
     pool, searchers = Pool(folder / "pool"), {}
     documents = list(pool.documents())
     for name, shown in (("whole", documents), ("cut", list(Chunker(30, 6).documents(documents)))):
-        build_index(shown, StubEncoder(), folder / name, image_root=pool.root)
+        build_index(shown, StubEncoder(), folder / name, IndexOptions(image_root=pool.root))
         searchers[name] = Searcher(folder / name, StubEncoder())
     return pages, pool, searchers
 

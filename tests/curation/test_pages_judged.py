@@ -15,7 +15,7 @@ from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import page_of
 from demur.corpora.near_duplicates import ImageHashes
 from demur.curation.mining.options import MiningOptions
-from demur.release import Release, freeze, verify
+from demur.release import Draft, Release, freeze, verify
 
 
 class IndexedDocuments:
@@ -145,10 +145,12 @@ def test_a_source_cannot_ship_a_part_of_gold_as_a_negative(compounds):
 def released(folder, sample, shelf, version="1.0.0"):
     freeze(
         folder,
-        name="r",
-        version=version,
-        samples=[sample],
-        read_image=lambda ref: (folder.parent / ref.uri).read_bytes(),
+        Draft(
+            name="r",
+            version=version,
+            samples=[sample],
+            read_image=lambda ref: (folder.parent / ref.uri).read_bytes(),
+        ),
     )
     return Release.open(folder)
 

@@ -41,6 +41,7 @@ from demur.curation.build.folder import recipe_of_folder
 from demur.curation.from_docs.make import from_docs
 from demur.evaluation.rejudge import judge_beside, read_rows
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 from demur.judge.annotation.exchange import export_labels, import_labels
 from demur.judge.annotation.task import Session, put_labels, read_task
 from demur.judge.base import open_judge
@@ -95,7 +96,9 @@ def _runs(folder: Path) -> None:
 def _index(folder: Path, kind: Any = "flat") -> None:
     root = folder.with_name(f"{folder.name}-files")
     root.mkdir()
-    build_index(small_pool.corpus(root), StubEncoder(), folder, image_root=root, kind=kind)
+    build_index(
+        small_pool.corpus(root), StubEncoder(), folder, IndexOptions(image_root=root, kind=kind)
+    )
 
 
 def _prompts(folder: Path) -> None:
@@ -155,14 +158,14 @@ def _regrade(folder: Path) -> None:
 
 def _corpora(folder: Path) -> None:
     _runs(folder)
-    export_corpora(folder / "release", folder / "corpora", folds=2)
+    export_corpora(folder / "release", folder / "corpora")
 
 
 def _read_corpora(folder: Path) -> None:
     release = Release.open(folder / "release")
     notes = Corpora.open(folder / "corpora", release.sha256)
     for sample in release.column("samples", "id"):
-        notes.excluded.get(sample), notes.stated.get(sample), notes.folds.get(sample)
+        notes.excluded.get(sample), notes.stated.get(sample)
 
 
 def _docs(folder: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from errors import raises
 from small_pool import corpus, picture, pool_folder
-from stub_encoder import StubEncoder, deadly_stub, noted_stub, slow_stub, stub
+from stub_encoder import StubEncoder, noted_stub, slow_stub, stub
 
 from demur.cli import main
 from demur.core.errors import StorageError, UsageError
@@ -18,8 +18,8 @@ from demur.core.records import Document
 from demur.indexing import ivf
 from demur.indexing.build import build_index
 from demur.indexing.embed import Item, embed
+from demur.indexing.options import IndexOptions
 from demur.indexing.ray import RayEngine
-from demur.indexing.worker import CRASHES
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 
@@ -216,7 +216,12 @@ def test_a_stopped_pass_goes_on_where_it_was(two_nodes, tmp_path):
 @pytest.mark.parametrize("kind", ["flat", "ivf-sq8"])
 @pytest.mark.slow
 def test_hits_are_those_of_one_machine(two_nodes, tmp_path, kind):
-    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path, kind=kind)
+    build_index(
+        corpus(tmp_path),
+        StubEncoder(),
+        tmp_path / "index",
+        IndexOptions(image_root=tmp_path, kind=kind),
+    )
     here = Searcher(tmp_path / "index", StubEncoder())
     there = Searcher(tmp_path / "index", StubEncoder(), engine=RayEngine())
     queries = [Query(f"passage {i} about w{i % 3}", picture(i)) for i in range(9)]
@@ -252,61 +257,6 @@ def test_what_goes_wrong_on_a_node_is_said_as_here(two_nodes, tmp_path):
     items = [Item(f"i{n}", text=f"text {n}") for n in range(40)]
     with raises(UsageError, item="stub_encoder:stub"):
         RayEngine(shard=16).embed(items, Other(name="stub_encoder:stub"), "text", tmp_path / "ray")
-
-
-def deadly(cluster, *texts):
-    """Texts on which `deadly_stub` ends its process, from now on."""
-    cluster.noted.write_text("")
-    cluster.noted.with_name(cluster.noted.name + ".deadly").write_text("\n".join(texts))
-
-
-@pytest.mark.slow
-def test_an_item_that_kills_its_worker_is_left_out_by_name(two_nodes, tmp_path):
-    items = [Item(f"i{n}", text=f"text {n}") for n in range(64)]
-    deadly(two_nodes, "text 21", "text 50")
-    made = RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
-    assert {item for item, _ in made.errors()} == {"i21", "i50"}
-    assert made.manifest["failed"] == 2
-    assert Counter(two_nodes.noted.read_text().splitlines()) == {
-        "text 21": CRASHES,
-        "text 50": CRASHES,
-    }
-    others = [item for item in items if item.id not in ("i21", "i50")]
-    whole = embed(others, stub(), "text", tmp_path / "local", progress=False)
-    assert list(made.ids) == list(whole.ids)
-    assert made.vectors.tobytes() == whole.vectors.tobytes()
-    before = files(tmp_path / "ray")
-    RayEngine(shard=16).embed(items, deadly_stub(), "text", tmp_path / "ray")
-    assert files(tmp_path / "ray") == before
-    assert len(two_nodes.noted.read_text().split()) == 4 * CRASHES, (
-        "a second run knows every shard, and kills nobody"
-    )
-
-
-@pytest.mark.slow
-def test_a_model_that_cannot_be_opened_ends_the_run_and_a_resume_keeps_what_is_done(
-    two_nodes, tmp_path
-):
-    items = [Item(f"i{n}", text=f"text {n}") for n in range(48)]
-    encoder = deadly_stub()
-    deadly(two_nodes)
-    embed(items[:32], encoder, "text", tmp_path / "ray", shard=16, progress=False)
-    deadly(two_nodes, "opening")
-    with raises(StorageError, f"{CRASHES} times"):
-        RayEngine().embed(items, encoder, "text", tmp_path / "ray")
-    assert two_nodes.noted.read_text().split() == ["opening"] * CRASHES
-    deadly(two_nodes)
-    told = []
-    RayEngine().embed(
-        items,
-        encoder,
-        "text",
-        tmp_path / "ray",
-        progress=lambda done, total: told.append((done, total)),
-    )
-    assert told == [(16, 48), (32, 48), (48, 48)]
-    embed(items, encoder, "text", tmp_path / "local", shard=16, progress=False)
-    assert files(tmp_path / "ray") == files(tmp_path / "local")
 
 
 @pytest.mark.slow
@@ -353,7 +303,7 @@ def test_a_node_lost_while_searching(two_nodes, tmp_path):
     lose_one(two_nodes)
     assert there.search(queries, "text->text", 5) == here.search(queries, "text->text", 5)
     build_index(
-        documents()[::-1], stub(), tmp_path / "index", fresh=True
+        documents()[::-1], stub(), tmp_path / "index", IndexOptions(fresh=True)
     )  # another index in its place
     there, here = (
         Searcher(tmp_path / "index", stub(), engine=engine),

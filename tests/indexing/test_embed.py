@@ -58,7 +58,7 @@ def test_vectors_of_a_users_encoder_are_kept_by_its_code(tmp_path, monkeypatch):
         __class__ = property(type)
         def texts(self, texts, space="joint", *, role="passage"):
             return StubEncoder.texts(self, texts, space)[:, ::1]
-    def opened(argument, *, allow_random, device):
+    def opened(argument, *, allow_random):
         return Mine("edited_encoder:opened")
     """
     monkeypatch.syspath_prepend(tmp_path)
@@ -144,7 +144,7 @@ OWN = """
 import numpy as np
 class Fine:
     name, note, similarity, dims = "own_encoders:Fine", "by hand", "dot", {"text": 2}
-    def __init__(self, argument="", *, allow_random=False, device=None): pass
+    def __init__(self, argument="", *, allow_random=False): pass
     def fingerprint(self): return "ab"
     def texts(self, texts, space="text", *, role="passage"): return [[1.0, 2.0] for _ in texts]
     def images(self, images, space="joint"): raise NotImplementedError
@@ -153,7 +153,7 @@ class Ragged(Fine):
 class Angular(Fine):
     similarity = "angular"
 class Without:
-    def __init__(self, argument="", *, allow_random=False, device=None): pass
+    def __init__(self, argument="", *, allow_random=False): pass
 def function(texts): return [[1.0]]
 """
 
@@ -189,18 +189,6 @@ def test_shards_and_workers_do_not_change_the_vectors(tmp_path, shard, workers):
     made = run(items, tmp_path / "e", space="look", shard=shard, workers=workers)
     pictures = [Image.new("RGB", (3, 3), (n,) * 3) for n in range(20)]
     assert np.array_equal(made.vectors, StubEncoder().images(pictures, "look"))
-
-
-def test_the_role_reaches_the_encoder_and_the_manifest(tmp_path):
-    class Roles(StubEncoder):
-        def texts(self, texts, space="joint", *, role="passage"):
-            return super().texts([f"{role}: {t}" for t in texts], space)
-
-    made = run([Item("a", "x")], tmp_path / "e", Roles(), role="query")
-    assert made.manifest["role"] == "query"
-    assert np.array_equal(made.vectors, StubEncoder().texts(["query: x"], "text"))
-    with raises(IndexFileError, "role", "'query'", "'passage'", item=tmp_path / "e"):
-        run([Item("a", "x")], tmp_path / "e", Roles())
 
 
 # --- what cannot be embedded ------------------------------------------------------------------------

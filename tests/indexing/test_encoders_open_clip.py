@@ -15,7 +15,7 @@ from PIL import Image
 
 from demur.core.errors import DataError, MissingExtra, UnknownPart, UsageError
 from demur.indexing.embed import Item, embed
-from demur.indexing.encoders import Encoder, Preparing, open_encoder, torch_models
+from demur.indexing.encoders import Encoder, Preparing, open_encoder
 from demur.testing import check_encoder
 
 pytestmark = [
@@ -263,13 +263,6 @@ def test_a_configuration_of_another_image_size_is_told(folder, tmp_path):
     (whole / "open_clip_config.json").write_text(json.dumps(config))
     with raises(DataError, cure="image_size"):
         open_encoder(f"open_clip:local-dir:{whole}").images(pictures(1))
-
-
-def test_a_device_that_is_not_there_is_refused(folder):
-    with raises(UsageError, "'cuda:99'", cure="'cpu'"):
-        open_encoder(f"open_clip:tiny-eva02/{folder}/weights.pt", device="cuda:99")
-    with raises(UsageError, "'toaster'"):
-        torch_models.pick_device("toaster", "x")
 
 
 @pytest.mark.parametrize(("module", "name"), [("torch", "torch"), ("open_clip", "open_clip")])

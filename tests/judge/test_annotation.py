@@ -38,7 +38,7 @@ from demur.judge.annotation.task import (
 )
 from demur.judge.local import LocalJudge
 from demur.judge.measures.agreement import agreed
-from demur.release import FunnelStep, freeze
+from demur.release import Draft, FunnelStep, freeze
 from demur.reports.annotate import (
     draw_balanced,
     make_task,
@@ -648,12 +648,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     read = Images().read
     freeze(
         root / "release",
-        name="r",
-        version="0.1.0",
-        samples=samples,
-        read_image=read,
-        drops=[],
-        funnel=funnel,
+        Draft(name="r", version="0.1.0", samples=samples, read_image=read, drops=[], funnel=funnel),
     )
     for name in ("one", "two"):
         demur.evaluate(

@@ -232,7 +232,7 @@ def test_runs_with_corpora_and_prompts_of_ones_own_are_graded_again(own, tmp_pat
     )
     mine.mkdir()
     (mine / "clause-severe.v1.md").write_text("Never guess.")
-    assert main(["corpus", "export", str(release), "--out", str(corpora), "--folds", "2"]) == 0
+    assert main(["corpus", "export", str(release), "--out", str(corpora)]) == 0
     what = {
         "corpora": ["--scenarios", "whole", "--corpora", str(corpora)],
         "prompts": [

@@ -18,7 +18,7 @@ from demur.core.records import AnswerSpec, Modality, Outcome, Role, Status, Verd
 from demur.core.store import digest
 from demur.judge.local import LocalJudge
 from demur.judge.measures.paired import tango
-from demur.release import FunnelStep, freeze
+from demur.release import Draft, FunnelStep, freeze
 from demur.reports.data import load, read_rows
 from demur.reports.labels import Stale
 
@@ -60,12 +60,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     funnel = [FunnelStep(stage="pool", entered=N, kept=N)]
     freeze(
         root / "release",
-        name="r",
-        version="0.1.0",
-        samples=made,
-        read_image=images.read,
-        drops=[],
-        funnel=funnel,
+        Draft(
+            name="r", version="0.1.0", samples=made, read_image=images.read, drops=[], funnel=funnel
+        ),
     )
     demur.evaluate(root / "release", rag, scenarios="oracle", out=root / "runs", name="rag")
     return root

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from demur.core.errors import ItemError
 from demur.core.records import Usage
-from demur.models import open_model
+from demur.models import ModelOptions, Retry, open_model
 
 NUMBERS = itertools.count()
 USAGE = {"prompt_tokens": 9, "completion_tokens": 2}
@@ -94,7 +94,7 @@ async def test_what_a_server_wants_is_learnt_from_its_refusal(
 ):
     ledger = tmp_path / "l"
     async with serving(answer) as (url, bodies):
-        async with open_model(url, ledger=ledger, tries=1) as model:
+        async with open_model(url, ModelOptions(ledger=ledger, retry=Retry(tries=1))) as model:
             first = await model.complete(ask("q0", max_tokens=5))
             assert (first.text, first.usage) == ("yes", usage)
             assert len(bodies) == 1 + refused
@@ -102,7 +102,9 @@ async def test_what_a_server_wants_is_learnt_from_its_refusal(
             assert {reply.text for reply in await asyncio.gather(*later)} == {"yes"}
             assert len(bodies) == 9 + refused
             assert model.counts.retries == 0
-        async with open_model(url, ledger=ledger) as again:  # the same call, however it was sent
+        async with open_model(
+            url, ModelOptions(ledger=ledger)
+        ) as again:  # the same call, however it was sent
             assert (await again.complete(ask("q3", max_tokens=5))).cached
         assert len(bodies) == 9 + refused
 

@@ -10,8 +10,8 @@ from errors import raises
 
 from demur.core.errors import CallError, ItemError
 from demur.core.records import Ask, Response, Scenario
+from demur.models import ModelOptions, open_model, run_sync, wire
 from demur.models import fleet as fleets
-from demur.models import open_model, run_sync, wire
 from demur.models.breaker import ENOUGH, PROBE_S, Breaker
 from demur.models.client import ModelClient, Retry
 from demur.models.fleet import Fleet
@@ -62,7 +62,7 @@ async def test_what_is_left_fails_at_once_when_the_server_has_died(ask, monkeypa
     monkeypatch.setattr(fleets, "_DOWN_MOST_S", 0.001)
     backend = Dying(lives=20)
     client = ModelClient(
-        "fake", Fleet([backend], 4), ledger=None, retry=Retry(tries=5, backoff_s=0.001)
+        "fake", Fleet([backend], 4), ModelOptions(retry=Retry(tries=5, backoff_s=0.001))
     )
 
     room = asyncio.Semaphore(8)  # as runs ask
@@ -92,7 +92,7 @@ async def test_a_server_that_says_no_is_there(ask):
 
     backend = Refuses(0)
     client = ModelClient(
-        "fake", Fleet([backend], 2), ledger=None, retry=Retry(tries=2, backoff_s=0.001)
+        "fake", Fleet([backend], 2), ModelOptions(retry=Retry(tries=2, backoff_s=0.001))
     )
     for number in range(8):
         with pytest.raises(CallError, match="after 2 attempts"):
@@ -113,7 +113,7 @@ async def test_a_test_call_that_the_server_refuses_shows_that_it_is_back(
 ):
     monkeypatch.setattr(fleets, "_DOWN_MOST_S", 0.001)
     backend = Dying(lives=0)
-    client = ModelClient("fake", Fleet([backend], 1), ledger=None, retry=Retry(tries=1))
+    client = ModelClient("fake", Fleet([backend], 1), ModelOptions(retry=Retry(tries=1)))
     for number in range(ENOUGH):
         with raises(CallError, "1x connect"):
             await client.complete(ask(f"q{number}"))
@@ -186,7 +186,9 @@ def test_a_service_that_died_is_not_tried_for_every_question(monkeypatch):
 async def test_what_an_sdk_raises_on_one_item_is_that_items_error(ask, monkeypatch, raised):
     pytest.importorskip("any_llm")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
-    async with open_model("any-llm:openai/fake", backoff_s=0.001) as model:
+    async with open_model(
+        "any-llm:openai/fake", ModelOptions(retry=Retry(backoff_s=0.001))
+    ) as model:
 
         async def raises(**_: object) -> None:
             raise raised

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from waiting import ENDS_S, until
 
 from demur.core.errors import BudgetReached, ItemError, StorageError, UsageError
-from demur.models import Budget, Ledger, complete_all, open_model
+from demur.models import Budget, Ledger, ModelOptions, Retry, complete_all, open_model
 from demur.testing import FakeEndpoint, running
 
 
@@ -112,13 +112,15 @@ def test_a_disk_that_takes_nothing_is_told_before_anything_is_sent(tmp_path):
         Budget(1.0, tmp_path / "l")
 
 
-async def test_a_content_filter_and_a_cancelled_call_are_paid_for(ask, tmp_path):
+async def test_a_content_filter_and_a_cancelled_call_are_paid_for(ask, tmp_path, monkeypatch):
+    monkeypatch.setattr("demur.models.client.GRACE_S", 0.1)
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"models": {"fake": {"prompt": 0.0, "completion": 1000.0}}}))
     async with FakeEndpoint("filter,stall", stall_s=2 * ENDS_S) as server:
         budget = Budget(1.0)
-        where = {"ledger": tmp_path / "l", "grace_s": 0.1}
-        async with open_model(server.model(), budget=budget, prices=prices, **where) as model:
+        async with open_model(
+            server.model(), ModelOptions(budget=budget, prices=prices, ledger=tmp_path / "l")
+        ) as model:
             with pytest.raises(ItemError, match="withheld"):
                 await model.complete(ask("q", max_tokens=4))
             assert 0 < budget.spent <= 0.004  # the filter's empty reply has a bill
@@ -133,7 +135,7 @@ async def test_a_content_filter_and_a_cancelled_call_are_paid_for(ask, tmp_path)
 CHILD = textwrap.dedent("""
     import asyncio, sys
     from pathlib import Path
-    from demur.models import Budget, complete_all, open_model
+    from demur.models import Budget, ModelOptions, complete_all, open_model
     from demur.core.errors import BudgetReached
     from demur.core.records import Message, Request, TextPart
 
@@ -143,8 +145,9 @@ CHILD = textwrap.dedent("""
 
     async def work():
         budget = Budget(money, folder / "l.sqlite")
-        async with open_model(text, ledger=folder / "l.sqlite", budget=budget, prices=folder / "prices.json",
-                              concurrency=16) as model:
+        options = ModelOptions(
+            ledger=folder / "l.sqlite", budget=budget, prices=folder / "prices.json", concurrency=16)
+        async with open_model(text, options) as model:
             async for _ in complete_all(model, asks):
                 pass
 
@@ -229,7 +232,7 @@ def price_table(tmp_path, prompt=1000.0, completion=1000.0):
 
 
 async def spend(text, requests, got, **options):
-    async with open_model(text, **options) as model:
+    async with open_model(text, ModelOptions(**options)) as model:
         async for _, reply in complete_all(model, requests):
             got.append(reply)
 
@@ -238,7 +241,11 @@ async def spend(text, requests, got, **options):
 @pytest.mark.parametrize("faults", ["", "30%"])
 async def test_a_budget_is_never_passed_and_the_run_goes_on_with_more(ask, tmp_path, faults):
     requests = [ask(f"question {n}", max_tokens=4) for n in range(300)]
-    options = {"ledger": tmp_path / "l", "prices": price_table(tmp_path), "backoff_s": 0.005}
+    options = {
+        "ledger": tmp_path / "l",
+        "prices": price_table(tmp_path),
+        "retry": Retry(backoff_s=0.005),
+    }
     async with FakeEndpoint(faults, stall_s=0.01) as server:
         budget = Budget(1.0)
         got = []
@@ -251,7 +258,7 @@ async def test_a_budget_is_never_passed_and_the_run_goes_on_with_more(ask, tmp_p
             with Ledger(tmp_path / "l", read_only=True) as ledger:
                 assert budget.spent == pytest.approx(ledger.stats()[0].price)
         again = Budget(1000.0)
-        async with open_model(server.model(), budget=again, **options) as model:
+        async with open_model(server.model(), ModelOptions(budget=again, **options)) as model:
             replies = [a async for _, a in complete_all(model, requests)]
         assert len(replies) == 300
         assert sum(a.cached for a in replies) >= len(got)
@@ -260,5 +267,5 @@ async def test_a_budget_is_never_passed_and_the_run_goes_on_with_more(ask, tmp_p
 async def test_a_budget_without_a_price_is_refused():
     async with FakeEndpoint() as server:
         with raises(UsageError, "'fake'"):
-            async with open_model(server.model(), budget=Budget(1.0)):
+            async with open_model(server.model(), ModelOptions(budget=Budget(1.0))):
                 pass

@@ -15,7 +15,7 @@ from demur.core.errors import (
     TransientError,
 )
 from demur.core.records import Response
-from demur.models import Ledger, complete_all, complete_sync, open_model
+from demur.models import Ledger, ModelOptions, Retry, complete_all, complete_sync, open_model
 from demur.testing import FakeEndpoint
 from demur.testing.fake import echo
 
@@ -30,12 +30,15 @@ def expected(server: FakeEndpoint) -> str:
 async def test_what_was_paid_is_not_paid_again(ask, tmp_path):
     async with FakeEndpoint() as server:
         for round_ in range(2):
-            async with open_model(server.model(), ledger=tmp_path / "l") as model:
+            async with open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model:
                 reply = await model.complete(ask("q", item=str(round_)))
                 assert reply.cached == (round_ == 1)
                 assert reply.text == expected(server)
         assert server.requests == 1
-    async with FakeEndpoint() as moved, open_model(moved.model(), ledger=tmp_path / "l") as model:
+    async with (
+        FakeEndpoint() as moved,
+        open_model(moved.model(), ModelOptions(ledger=tmp_path / "l")) as model,
+    ):
         assert (await model.complete(ask("q"))).cached  # another port is no other model
         assert not (await model.complete(ask("q", draw=1))).cached
         assert not (await model.complete(ask("q", temperature=0.5))).cached
@@ -44,7 +47,7 @@ async def test_what_was_paid_is_not_paid_again(ask, tmp_path):
 async def test_equal_requests_at_the_same_time_are_one_call(ask, tmp_path):
     async with (
         FakeEndpoint(latency_s=0.05) as server,
-        open_model(server.model(), ledger=tmp_path / "l") as model,
+        open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model,
     ):
         replies = await asyncio.gather(*(model.complete(ask("q", item=str(n))) for n in range(20)))
         assert server.requests == 1
@@ -55,7 +58,7 @@ async def test_equal_requests_at_the_same_time_are_one_call(ask, tmp_path):
 async def test_equal_requests_share_a_failure_each_under_its_own_name(ask, tmp_path):
     async with (
         FakeEndpoint("too-long*1", latency_s=0.05) as server,
-        open_model(server.model(), ledger=tmp_path / "l") as model,
+        open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model,
     ):
         failures = await asyncio.gather(
             *(model.complete(ask("q", item=f"i{n}")) for n in range(3)), return_exceptions=True
@@ -67,7 +70,7 @@ async def test_equal_requests_share_a_failure_each_under_its_own_name(ask, tmp_p
 async def test_when_the_one_who_asks_leaves_another_asks(ask, tmp_path):
     async with (
         FakeEndpoint(latency_s=0.1) as server,
-        open_model(server.model(), ledger=tmp_path / "l") as model,
+        open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model,
     ):
         first = asyncio.create_task(model.complete(ask("q")))
         await asyncio.sleep(0)
@@ -80,8 +83,8 @@ async def test_when_the_one_who_asks_leaves_another_asks(ask, tmp_path):
 async def test_two_clients_on_one_ledger_make_one_call(ask, tmp_path):
     async with (
         FakeEndpoint(latency_s=0.1) as server,
-        open_model(server.model(), ledger=tmp_path / "l") as one,
-        open_model(server.model(), ledger=tmp_path / "l") as two,
+        open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as one,
+        open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as two,
     ):
         replies = await asyncio.gather(one.complete(ask("q")), two.complete(ask("q")))
         assert server.requests == 1
@@ -92,18 +95,18 @@ async def test_two_clients_on_one_ledger_make_one_call(ask, tmp_path):
 async def test_what_is_no_reply_is_never_kept(ask, tmp_path, fault):
     async with FakeEndpoint(f"{fault}*3") as server:
         async with open_model(
-            server.model(), ledger=tmp_path / "l", **QUICK | {"tries": 3}
+            server.model(), ModelOptions(ledger=tmp_path / "l", retry=Retry(tries=3, **QUICK))
         ) as model:
             with pytest.raises(TransientError):
                 await model.complete(ask("q"))
-        async with open_model(server.model(), ledger=tmp_path / "l") as model:
+        async with open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model:
             assert not (await model.complete(ask("q"))).cached
 
 
 async def test_refusals_are_kept_also_empty_ones(ask, tmp_path):
     async with FakeEndpoint("filter", reply=lambda _: "I cannot answer that.") as server:
         for _ in range(2):
-            async with open_model(server.model(), ledger=tmp_path / "l") as model:
+            async with open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model:
                 with raises(ItemError, item="withheld"):
                     await model.complete(ask("withheld"))
                 assert (await model.complete(ask("declined"))).text == "I cannot answer that."
@@ -112,7 +115,7 @@ async def test_refusals_are_kept_also_empty_ones(ask, tmp_path):
 
 async def test_a_poisoned_reply_is_asked_again(ask, tmp_path):
     async with FakeEndpoint() as server:
-        async with open_model(server.model(), ledger=tmp_path / "l") as model:
+        async with open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model:
             key = model.key(ask("q"))
             await model.complete(ask("q"))
         with Ledger(tmp_path / "l") as ledger:
@@ -121,7 +124,7 @@ async def test_a_poisoned_reply_is_asked_again(ask, tmp_path):
             ledger.put(
                 good._replace(raw='{"choices": []}')
             )  # of an older, careless version: the checksum is right
-        async with open_model(server.model(), ledger=tmp_path / "l") as model:
+        async with open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model:
             reply = await model.complete(ask("q"))
             assert (reply.cached, reply.text) == (False, expected(server))
             assert (await model.complete(ask("q"))).cached
@@ -130,7 +133,9 @@ async def test_a_poisoned_reply_is_asked_again(ask, tmp_path):
 async def test_the_ledger_tells_what_a_reply_took(ask, tmp_path):
     async with (
         FakeEndpoint("429,reset,ok") as server,
-        open_model(server.model(), ledger=tmp_path / "l", **QUICK) as model,
+        open_model(
+            server.model(), ModelOptions(ledger=tmp_path / "l", retry=Retry(**QUICK))
+        ) as model,
     ):
         await model.complete(ask("q", item="7"))
         with Ledger(tmp_path / "l", read_only=True) as ledger:
@@ -146,7 +151,7 @@ async def test_the_ledger_tells_what_a_reply_took(ask, tmp_path):
 
 
 async def on_a_small_disk(text, path, requests, got):
-    async with open_model(text, ledger=path, concurrency=4) as model:
+    async with open_model(text, ModelOptions(ledger=path, concurrency=4)) as model:
         model.ledger._db.execute("PRAGMA max_page_count=30")
         async for _, reply in complete_all(model, requests):
             got.append(reply)

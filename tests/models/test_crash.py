@@ -24,7 +24,7 @@ KILLS = int(os.environ.get("DEMUR_TEST_KILLS", "8"))
 
 WORKER = f"""
 import asyncio, json, pathlib, sys
-from demur.models import complete_all, open_model
+from demur.models import ModelOptions, Retry, complete_all, open_model
 from demur.core.records import Message, Request, TextPart
 
 text, ledger, out = sys.argv[1:4]
@@ -34,8 +34,9 @@ def requests():
         yield Request(model="fake", messages=(Message(role="user", parts=(TextPart(text=f"question {{n}}"),)),), item=str(n))
 
 async def main():
-    options = dict(concurrency={CONCURRENCY}, timeout_s=10, backoff_s=0.01, tries=20)
-    async with open_model(text, ledger=pathlib.Path(ledger), **options) as model:
+    retry = Retry(timeout_s=10, backoff_s=0.01, tries=20)
+    options = ModelOptions(ledger=pathlib.Path(ledger), concurrency={CONCURRENCY}, retry=retry)
+    async with open_model(text, options) as model:
         print("open", flush=True)
         sys.stdin.readline()
         rows = [(int(q.item), a.text, a.error) async for q, a in complete_all(model, requests())]

@@ -10,7 +10,7 @@ from errors import raises
 
 from demur.core.errors import DataError, UsageError
 from demur.core.records import ImageRef, Usage
-from demur.models import Estimate, EstimateLine, Prices, complete_all, open_model
+from demur.models import Estimate, EstimateLine, ModelOptions, Prices, complete_all, open_model
 from demur.models.estimate import estimate_calls
 from demur.models.prices import IMAGE_RULES, Price, price_at_most, prompt_tokens
 from demur.testing import FakeEndpoint
@@ -162,7 +162,7 @@ async def test_a_plan_counts_what_would_be_paid(ask, tmp_path):
             "gate", text, doubled, ledger=tmp_path / "l", prices=table, per_second=2.0
         )
         assert not (tmp_path / "l").exists()  # planning writes nothing
-        async with open_model(text, ledger=tmp_path / "l") as model:
+        async with open_model(text, ModelOptions(ledger=tmp_path / "l")) as model:
             async for _ in complete_all(model, requests[:8]):
                 pass
         after = estimate_calls(
@@ -239,7 +239,10 @@ async def test_beside_the_bound_stands_what_replies_of_the_usual_length_cost(ask
     [line] = estimate_calls("run", "http://h/v1#fake", requests, prices=table).lines
     assert line.money == pytest.approx(1000 * 4096 * 30e-6)
     assert line.expected == pytest.approx(1000 * 100 * 30e-6)
-    async with FakeEndpoint() as server, open_model(server.model(), ledger=tmp_path / "l") as model:
+    async with (
+        FakeEndpoint() as server,
+        open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model,
+    ):
         await model.complete(requests[0])  # two words
     [line] = estimate_calls(
         "run", "http://h/v1#fake", requests, prices=table, ledger=tmp_path / "l"

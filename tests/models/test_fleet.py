@@ -12,7 +12,7 @@ from demur.core.errors import (
     UsageError,
 )
 from demur.core.records import Response
-from demur.models import complete_all, open_model, wire
+from demur.models import ModelOptions, complete_all, open_model, wire
 from demur.models.client import ModelClient, Retry
 from demur.models.fleet import EndpointSlot, Fleet
 from demur.models.function import FunctionBackend
@@ -48,7 +48,7 @@ async def test_the_limit_starts_low_and_finds_what_the_server_takes(ask):
 
     server = TakesTwelve()
     fleet = Fleet([server], 64)
-    model = ModelClient("m", fleet, ledger=None, retry=Retry(backoff_s=0.0))
+    model = ModelClient("m", fleet, ModelOptions(retry=Retry(backoff_s=0.0)))
     replies = await gathered(model, [ask(f"{n}", model="m") for n in range(600)])
     assert [a.text for a in replies] == ["yes"] * 600
     assert fleet.slots[0].limit < 32
@@ -91,7 +91,7 @@ async def gathered(model, requests):
 
 
 async def test_concurrency_is_never_passed(ask):
-    async with Waits() as server, open_model(server.model(), concurrency=5) as model:
+    async with Waits() as server, open_model(server.model(), ModelOptions(concurrency=5)) as model:
         run = asyncio.create_task(gathered(model, [ask(f"{n}") for n in range(60)]))
         await until(lambda: server.in_flight == 5)
         server.go.set()
@@ -103,7 +103,9 @@ async def test_a_dead_endpoint_does_not_stop_the_run(ask):
     async with FakeEndpoint() as gone:
         dead = gone.model()
     async with FakeEndpoint() as one, FakeEndpoint() as two:
-        async with open_model([dead, one.model(), two.model()], **QUICK) as model:
+        async with open_model(
+            [dead, one.model(), two.model()], ModelOptions(retry=Retry(**QUICK))
+        ) as model:
             replies = [a async for _, a in complete_all(model, [ask(f"{n}") for n in range(300)])]
         assert not [a.error for a in replies if a.error]
         assert {a.served_by for a in replies} == {one.url, two.url}
@@ -114,7 +116,9 @@ async def test_an_endpoint_that_dies_in_the_middle(ask):
     one, two = FakeEndpoint(latency_s=0.005), FakeEndpoint(latency_s=0.005)
     async with two:
         await one.start()
-        async with open_model([one.model(), two.model()], **QUICK) as model:
+        async with open_model(
+            [one.model(), two.model()], ModelOptions(retry=Retry(**QUICK))
+        ) as model:
             done = 0
             async for _, reply in complete_all(model, [ask(f"{n}") for n in range(400)]):
                 assert not reply.error
@@ -126,11 +130,15 @@ async def test_an_endpoint_that_dies_in_the_middle(ask):
 
 async def test_an_endpoint_with_a_wrong_key_leaves_the_fleet(ask):
     async with FakeEndpoint(key="other") as locked, FakeEndpoint() as open_:
-        async with open_model([locked.model(), open_.model()], **QUICK) as model:
+        async with open_model(
+            [locked.model(), open_.model()], ModelOptions(retry=Retry(**QUICK))
+        ) as model:
             replies = [a async for _, a in complete_all(model, [ask(f"{n}") for n in range(50)])]
         assert {a.served_by for a in replies} == {open_.url}
         assert locked.requests <= 8
-        async with open_model([locked.model(), locked.model()], **QUICK) as model:
+        async with open_model(
+            [locked.model(), locked.model()], ModelOptions(retry=Retry(**QUICK))
+        ) as model:
             with pytest.raises(PermanentError, match="401"):
                 await model.complete(ask("q"))
 
@@ -138,7 +146,7 @@ async def test_an_endpoint_with_a_wrong_key_leaves_the_fleet(ask):
 @pytest.mark.heavy
 async def test_load_goes_to_the_endpoint_that_is_quicker(ask):
     async with Waits() as slow, FakeEndpoint() as quick:
-        async with open_model([slow.model(), quick.model()], concurrency=4) as model:
+        async with open_model([slow.model(), quick.model()], ModelOptions(concurrency=4)) as model:
             run = asyncio.create_task(gathered(model, [ask(f"{n}") for n in range(300)]))
             await until(lambda: quick.paid.total() == 296)
             slow.go.set()

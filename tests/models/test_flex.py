@@ -8,7 +8,17 @@ import pytest
 
 from demur.core.errors import TransientError
 from demur.core.records import Response, Usage
-from demur.models import Budget, Fleet, ModelClient, Price, Prices, Retry, open_model, wire
+from demur.models import (
+    Budget,
+    Fleet,
+    ModelClient,
+    ModelOptions,
+    Price,
+    Prices,
+    Retry,
+    open_model,
+    wire,
+)
 from demur.models.identity import request_key
 from demur.models.wire import Fault
 from demur.scenarios.systems import SystemContext
@@ -41,7 +51,7 @@ async def cost(server, request):
     budget = Budget(1.0)
     retry = Retry(tries=2, backoff_s=0.0)
     client = ModelClient(
-        "fake", Fleet([server], 1), ledger=None, retry=retry, price=PRICE, budget=budget
+        "fake", Fleet([server], 1), ModelOptions(retry=retry, budget=budget), price=PRICE
     )
     try:
         await client.complete(request)
@@ -93,7 +103,10 @@ def test_a_tier_is_no_part_of_a_call(ask):
 async def test_a_reply_in_one_tier_is_the_reply_in_the_other(ask, tmp_path):
     from demur.testing import FakeEndpoint
 
-    async with FakeEndpoint() as server, open_model(server.model(), ledger=tmp_path / "l") as model:
+    async with (
+        FakeEndpoint() as server,
+        open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model,
+    ):
         assert not (await model.complete(ask("q", service_tier="flex"))).cached
         assert (await model.complete(ask("q"))).cached
         assert server.requests == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from demur.core.errors import UsageError
 from demur.core.records import ImagePart, ImageRef, Message, Request, TextPart
-from demur.models import open_model, request_key
+from demur.models import ModelOptions, open_model, request_key
 from demur.models.identity import _DEFAULTS
 
 REF = ImageRef(sha256="a" * 64, uri="here/a.png", width=10, height=10)
@@ -107,7 +107,7 @@ def test_text_that_looks_like_an_image_is_not_one():
 async def test_a_request_that_json_cannot_hold_is_refused(tmp_path, ledger):
     request = BASE.model_copy(update={"temperature": float("nan"), "item": "7"})
     async with open_model(
-        "http://127.0.0.1:9/v1#m", ledger=tmp_path / "l" if ledger else None
+        "http://127.0.0.1:9/v1#m", ModelOptions(ledger=tmp_path / "l" if ledger else None)
     ) as model:
         with raises(UsageError, "NaN", item="7"):
             await model.complete(request.model_copy(update={"model": "m"}))

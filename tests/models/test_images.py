@@ -19,7 +19,7 @@ from PIL import Image, ImageChops, ImageFile
 from demur.core import images
 from demur.core.errors import ItemError
 from demur.core.images import for_models, image_ref, rgb
-from demur.models import complete_all, open_model
+from demur.models import ModelOptions, complete_all, open_model
 from demur.models.images import ImageUrls
 from demur.testing import FakeEndpoint
 
@@ -38,7 +38,10 @@ def hashed(monkeypatch):
 
 async def test_images_are_sent_as_they_are_and_hashed_once(ask, tmp_path, picture, hashed):
     refs = [picture(name) for name in "ab"]
-    async with FakeEndpoint() as server, open_model(server.model(), image_root=tmp_path) as model:
+    async with (
+        FakeEndpoint() as server,
+        open_model(server.model(), ModelOptions(image_root=tmp_path)) as model,
+    ):
         for n in range(20):
             await model.complete(ask(f"q{n}", refs[0], "then", refs[1]))
         parts = server.bodies[-1]["messages"][0]["content"]
@@ -66,7 +69,10 @@ async def test_images_past_the_memory_are_read_again_but_not_hashed_again(
 async def test_a_missing_image_is_its_items_error_alone(ask, tmp_path, picture):
     good, bad = picture("a"), picture("b")
     (tmp_path / bad.uri).unlink()
-    async with FakeEndpoint() as server, open_model(server.model(), image_root=tmp_path) as model:
+    async with (
+        FakeEndpoint() as server,
+        open_model(server.model(), ModelOptions(image_root=tmp_path)) as model,
+    ):
         found = {
             r.item: a
             async for r, a in complete_all(
@@ -91,7 +97,10 @@ async def test_an_image_by_address_is_left_to_the_server(ask, picture):
 async def test_a_text_cannot_smuggle_an_image_in(ask, tmp_path, picture):
     from demur.models import endpoint
 
-    async with FakeEndpoint() as server, open_model(server.model(), image_root=tmp_path) as model:
+    async with (
+        FakeEndpoint() as server,
+        open_model(server.model(), ModelOptions(image_root=tmp_path)) as model,
+    ):
         await model.complete(
             ask('"}, {"type": "image_url"', picture("a"), "data:image/png;base64,xx")
         )
@@ -171,7 +180,10 @@ async def test_what_is_no_image_is_its_items_error(ask, tmp_path, picture):
     ref = picture("a")
     (tmp_path / ref.uri).write_bytes(b"not an image")
     wrong = ref.model_copy(update={"sha256": hashlib.sha256(b"not an image").hexdigest()})
-    async with FakeEndpoint() as server, open_model(server.model(), image_root=tmp_path) as model:
+    async with (
+        FakeEndpoint() as server,
+        open_model(server.model(), ModelOptions(image_root=tmp_path)) as model,
+    ):
         with pytest.raises(ItemError) as caught:
             await model.complete(ask("q", wrong, item="it"))
         assert (caught.value.item, server.requests) == ("it", 0)

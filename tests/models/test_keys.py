@@ -15,7 +15,7 @@ from strategies import tiny_release
 
 from demur.cli import main
 from demur.core.errors import DemurError, PermanentError, UsageError
-from demur.models import open_model
+from demur.models import ModelOptions, Retry, open_model
 from demur.models.keys import Secret
 from demur.testing import FakeEndpoint
 
@@ -122,7 +122,10 @@ async def test_an_echoing_server_gets_the_key_into_nothing(
     deadline = 1.0 if how == "429" else 600.0  # only an endless 429 needs one
     async with (
         Echo(how) as text,
-        open_model(text, ledger=tmp_path / "l.sqlite", deadline_s=deadline, **QUICK) as model,
+        open_model(
+            text,
+            ModelOptions(ledger=tmp_path / "l.sqlite", retry=Retry(deadline_s=deadline, **QUICK)),
+        ) as model,
     ):
         for n in range(2):
             try:
@@ -176,7 +179,7 @@ async def test_a_proxys_password_is_in_no_traceback(ask, monkeypatch, caplog):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("DEMUR_API_KEY", KEY)
     caplog.set_level(logging.DEBUG)
-    async with open_model("http://model.example/v1#m", **QUICK) as model:
+    async with open_model("http://model.example/v1#m", ModelOptions(retry=Retry(**QUICK))) as model:
         with pytest.raises(DemurError) as caught:
             await model.complete(ask("q", model="m"))
         whole = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
@@ -229,7 +232,7 @@ async def test_a_key_is_sent_and_shown_nowhere(ask, tmp_path, monkeypatch, caplo
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("DEMUR_API_KEY_127_0_0_1", KEY)
     async with FakeEndpoint(key=KEY, reply=lambda _: f"your key is {KEY}") as server:
-        async with open_model(server.model(), ledger=tmp_path / "l") as model:
+        async with open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model:
             reply = await model.complete(ask("q"))
             assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
             assert reply.text == "your key is ***"
@@ -240,7 +243,7 @@ async def test_a_key_is_sent_and_shown_nowhere(ask, tmp_path, monkeypatch, caplo
                 reply.model_dump_json(),
             ]
         monkeypatch.setenv("DEMUR_API_KEY_127_0_0_1", KEY + "-wrong")
-        async with open_model(server.model(), ledger=tmp_path / "l") as model:
+        async with open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model:
             with pytest.raises(
                 PermanentError, match="DEMUR_API_KEY_127_0_0_1"
             ) as caught:  # the server echoes it

@@ -11,7 +11,7 @@ from errors import raises
 
 from demur.core.errors import ItemError, PermanentError
 from demur.core.records import Message, Request, TextPart
-from demur.models import complete_all, open_model
+from demur.models import ModelOptions, complete_all, open_model
 from demur.models.lenient import LenientModel
 from demur.testing import running
 from tests.served import refusing
@@ -29,7 +29,7 @@ def ask(item="", **more):
 
 
 async def asked(server, *requests, ledger=None):
-    async with open_model(server.model("m"), ledger=ledger) as opened:
+    async with open_model(server.model("m"), ModelOptions(ledger=ledger)) as opened:
         lenient = LenientModel(opened)
         first = await lenient.complete(requests[0])
         others = {
@@ -91,7 +91,9 @@ def test_what_was_refused_for_one_item_is_asked_for_of_the_others(said, taken, t
     some = [ask(name, json_schema=SCHEMA) for name in names]
 
     async def one_by_one(server):
-        async with open_model(server.model("m"), ledger=tmp_path / "calls.sqlite") as opened:
+        async with open_model(
+            server.model("m"), ModelOptions(ledger=tmp_path / "calls.sqlite")
+        ) as opened:
             lenient = LenientModel(opened)
             return [(await lenient.complete(one)).asked_without for one in some]
 

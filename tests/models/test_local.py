@@ -11,7 +11,7 @@ from errors import raises
 from tiny_models import TEMPLATE, TEXT_CONFIG, seeded, tokenizer
 
 from demur.core.errors import ItemError, PermanentError, UsageError
-from demur.models import complete_all, open_model
+from demur.models import ModelOptions, Retry, complete_all, open_model
 from demur.models.estimate import estimate_calls
 from demur.testing import FakeEndpoint, check_model
 
@@ -30,7 +30,7 @@ def vision_model(tmp_path_factory):
 
 @pytest.mark.slow
 async def test_a_text_model_answers_in_batches_as_it_does_alone(text_model, ask, tmp_path):
-    async with open_model(f"hf:{text_model}", ledger=tmp_path / "l") as model:
+    async with open_model(f"hf:{text_model}", ModelOptions(ledger=tmp_path / "l")) as model:
         await check_model(model)
         assert model.id == "hf:tiny-text"
         requests = [
@@ -88,7 +88,7 @@ async def test_draws_are_apart_and_repeatable(text_model, ask):
 
 async def test_a_vision_model_sees_its_images(vision_model, ask, picture, tmp_path):
     red, blue = picture("red"), picture("blue")
-    async with open_model(f"hf:{vision_model}", image_root=tmp_path) as model:
+    async with open_model(f"hf:{vision_model}", ModelOptions(image_root=tmp_path)) as model:
         options = {"model": model.id, "temperature": 0.0, "max_tokens": 4, "top_logprobs": 1}
         requests = [
             ask("what is it?", item="text", **options),
@@ -160,7 +160,7 @@ def watched(model, monkeypatch, most=None):
 
 
 async def test_a_batch_is_one_pass_through_the_network(text_model, ask, monkeypatch):
-    async with open_model(f"hf:{text_model}", concurrency=32) as model:
+    async with open_model(f"hf:{text_model}", ModelOptions(concurrency=32)) as model:
         sizes = watched(model, monkeypatch)
         requests = [
             ask(f"question {n}", model=model.id, temperature=0.0, max_tokens=2) for n in range(32)
@@ -175,7 +175,7 @@ async def test_a_batch_is_one_pass_through_the_network(text_model, ask, monkeypa
 
 
 async def test_a_batch_that_does_not_fit_the_memory_is_halved(text_model, ask, monkeypatch):
-    async with open_model(f"hf:{text_model}", concurrency=16) as model:
+    async with open_model(f"hf:{text_model}", ModelOptions(concurrency=16)) as model:
         requests = [
             ask("word " * n, model=model.id, temperature=0.0, max_tokens=3, item=str(n))
             for n in range(1, 13)
@@ -195,7 +195,9 @@ async def test_a_vision_model_answers_in_batches_as_it_does_alone(
     kind, request, ask, picture, tmp_path, monkeypatch
 ):
     folder = request.getfixturevalue(kind)
-    async with open_model(f"hf:{folder}", image_root=tmp_path, concurrency=8) as model:
+    async with open_model(
+        f"hf:{folder}", ModelOptions(image_root=tmp_path, concurrency=8)
+    ) as model:
         options = {"model": model.id, "temperature": 0.0, "max_tokens": 5, "top_logprobs": 2}
         asks = [ask(picture(f"p{n}"), "word " * (n + 1), item=str(n), **options) for n in range(8)]
         sizes = watched(model, monkeypatch)
@@ -217,7 +219,7 @@ async def test_log_probabilities_of_a_vision_model_are_those_of_a_forward_pass(
     import transformers
     from PIL import Image
 
-    async with open_model(f"hf:{llava_model}", image_root=tmp_path) as model:
+    async with open_model(f"hf:{llava_model}", ModelOptions(image_root=tmp_path)) as model:
         options = {"model": model.id, "temperature": 0.0, "max_tokens": 4, "top_logprobs": 1}
         reply = await model.complete(ask(picture("red"), "which animal?", **options))
     reader = transformers.AutoProcessor.from_pretrained(llava_model)
@@ -277,7 +279,9 @@ async def test_half_precision_answers_too(kind, request, ask, picture, tmp_path,
     from demur.models import local
 
     monkeypatch.setattr(local, "choose_precision", lambda device, stored: torch.bfloat16)
-    async with open_model(f"hf:{request.getfixturevalue(kind)}", image_root=tmp_path) as model:
+    async with open_model(
+        f"hf:{request.getfixturevalue(kind)}", ModelOptions(image_root=tmp_path)
+    ) as model:
         assert model._fleet.slots[0].backend._model.dtype is torch.bfloat16
         parts = ["what is it?"] if kind == "text_model" else [picture("red"), "what is it?"]
         reply = await model.complete(
@@ -288,7 +292,7 @@ async def test_half_precision_answers_too(kind, request, ask, picture, tmp_path,
 
 
 async def test_what_it_cannot_do_it_says(text_model, ask, picture, tmp_path):
-    async with open_model(f"hf:{text_model}", image_root=tmp_path) as model:
+    async with open_model(f"hf:{text_model}", ModelOptions(image_root=tmp_path)) as model:
         long, good = ask("long " * 900, model=model.id), ask("fine", model=model.id, max_tokens=3)
         replies = await asyncio.gather(
             model.complete(long), model.complete(good), return_exceptions=True
@@ -345,7 +349,9 @@ async def test_any_llm_errors_are_told_apart(ask, monkeypatch, fault, ends, said
     async with FakeEndpoint(fault, stall_s=600) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-some-key")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        async with open_model("any-llm:openai/fake", backoff_s=0.001, timeout_s=timeout_s) as model:
+        async with open_model(
+            "any-llm:openai/fake", ModelOptions(retry=Retry(backoff_s=0.001, timeout_s=timeout_s))
+        ) as model:
             call = model.complete(ask("q", model=model.id, item="it", max_tokens=5))
             if ends is None:
                 assert (await call).text
@@ -366,7 +372,8 @@ async def test_any_llm_speaks_for_other_providers(ask, tmp_path, monkeypatch, pi
         monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         async with open_model(
-            "any-llm:openai/fake", ledger=tmp_path / "l", image_root=tmp_path, backoff_s=0.01
+            "any-llm:openai/fake",
+            ModelOptions(ledger=tmp_path / "l", image_root=tmp_path, retry=Retry(backoff_s=0.01)),
         ) as model:
             request = ask(
                 "q", picture("a"), model=model.id, temperature=0.0, top_logprobs=2, max_tokens=9

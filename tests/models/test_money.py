@@ -14,7 +14,7 @@ from errors import raises
 from waiting import ENDS_S
 
 from demur.core.errors import BudgetReached
-from demur.models import Budget, complete_all, open_model
+from demur.models import Budget, ModelOptions, Retry, complete_all, open_model
 from demur.models.client import summary
 
 ANSWER = {"choices": [{"message": {"content": "It is Paris."}, "finish_reason": "stop"}]}
@@ -75,7 +75,10 @@ def prices(tmp_path):
 async def command(server, requests, budget, prices, ledger):
     """One command; its counts."""
     async with open_model(
-        server.url, ledger=ledger, budget=budget, prices=prices, backoff_s=0.001, tries=3
+        server.url,
+        ModelOptions(
+            ledger=ledger, budget=budget, prices=prices, retry=Retry(backoff_s=0.001, tries=3)
+        ),
     ) as model:
         with suppress(BudgetReached):
             async for _ in complete_all(model, requests):
@@ -128,7 +131,7 @@ CHILD = textwrap.dedent("""
     from pathlib import Path
     from demur.core.errors import BudgetReached
     from demur.core.records import Message, Request, TextPart
-    from demur.models import Budget, complete_all, open_model
+    from demur.models import Budget, ModelOptions, Retry, complete_all, open_model
 
     url, folder, name = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 
@@ -138,8 +141,9 @@ CHILD = textwrap.dedent("""
 
     async def work():
         budget = Budget(0.1, folder / "l.sqlite")
-        async with open_model(url, ledger=folder / "l.sqlite", budget=budget, backoff_s=0.001,
-                              prices=folder / "prices.json", tries=3) as model:
+        retry = Retry(backoff_s=0.001, tries=3)
+        options = ModelOptions(ledger=folder / "l.sqlite", budget=budget, retry=retry, prices=folder / "prices.json")
+        async with open_model(url, options) as model:
             async for _ in complete_all(model, [request(n) for n in range(60)]):
                 pass
 

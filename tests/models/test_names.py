@@ -15,7 +15,7 @@ from demur.core.errors import (
     UsageError,
 )
 from demur.core.records import Response
-from demur.models import open_model
+from demur.models import ModelOptions, Retry, open_model
 from demur.testing import FakeEndpoint, check_model
 
 
@@ -93,12 +93,13 @@ def functions(monkeypatch):
 
 async def test_a_function_is_a_model_like_any_other(ask, functions, tmp_path):
     for _ in range(2):
-        async with open_model(f"{functions}:shout", ledger=tmp_path / "l") as model:
+        async with open_model(f"{functions}:shout", ModelOptions(ledger=tmp_path / "l")) as model:
             await check_model(model)
             assert (await model.complete(ask("hi", model=model.id))).text == "HI"
     assert model.counts.sent == 0
     async with open_model(
-        f"{functions}:grumble", ledger=tmp_path / "l", tries=2, backoff_s=0.001
+        f"{functions}:grumble",
+        ModelOptions(ledger=tmp_path / "l", retry=Retry(tries=2, backoff_s=0.001)),
     ) as model:
         assert (await model.complete(ask("q", model=model.id))).confidence == 0.5
         for item, kind in (("late", TransientError), ("bad", ItemError), ("bug", PermanentError)):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from demur.core.errors import ItemError, PermanentError
-from demur.models import Ledger, complete_all, open_model
+from demur.models import Ledger, ModelOptions, complete_all, open_model
 from demur.testing import check_model
 
 pytestmark = pytest.mark.integration
@@ -63,7 +63,7 @@ OPTIONS = {"model": "smollm2", "temperature": 0.0, "seed": 1, "max_tokens": 12}
 
 async def test_an_answer_its_log_probabilities_and_the_ledger(server, ask, tmp_path):
     request = ask("Which city is the capital of Japan?", top_logprobs=3, item="japan", **OPTIONS)
-    async with open_model(server, ledger=tmp_path / "l", concurrency=1) as model:
+    async with open_model(server, ModelOptions(ledger=tmp_path / "l", concurrency=1)) as model:
         await check_model(model)
         reply = await model.complete(request)
         again = await model.complete(request)
@@ -91,7 +91,7 @@ async def test_a_json_schema_is_kept_to(server, ask):
         "required": ["city", "sure"],
         "additionalProperties": False,
     }
-    async with open_model(server, concurrency=1) as model:
+    async with open_model(server, ModelOptions(concurrency=1)) as model:
         reply = await model.complete(
             ask(
                 "The capital of Japan, as JSON.", json_schema=schema, **OPTIONS | {"max_tokens": 40}
@@ -103,7 +103,7 @@ async def test_a_json_schema_is_kept_to(server, ask):
 
 
 async def test_its_refusals_are_understood(server, ask, picture, tmp_path):
-    async with open_model(server, image_root=tmp_path, concurrency=1) as model:
+    async with open_model(server, ModelOptions(image_root=tmp_path, concurrency=1)) as model:
         with pytest.raises(ItemError, match="too long"):
             await model.complete(ask("word " * 3000, **OPTIONS))
         with pytest.raises(PermanentError, match="--mmproj"):
@@ -117,7 +117,7 @@ async def test_requests_that_begin_alike_are_cheap(server, ask):
         ask(shared, f"Question {n}: how many cranes?", item=str(n), **OPTIONS | {"max_tokens": 2})
         for n in range(3)
     ]
-    async with open_model(server, concurrency=1) as model:
+    async with open_model(server, ModelOptions(concurrency=1)) as model:
         replies = [a async for _, a in complete_all(model, requests)]
     assert sum(a.usage.cached for a in replies[1:]) > 0.7 * sum(a.usage.prompt for a in replies[1:])
 

@@ -14,7 +14,7 @@ from demur.core.errors import (
     TransientError,
 )
 from demur.core.records import Response
-from demur.models import open_model, wire
+from demur.models import ModelOptions, open_model, wire
 from demur.models.client import ModelClient, Retry
 from demur.models.fleet import Fleet
 from demur.models.wire import Fault
@@ -33,7 +33,7 @@ def expected(server: FakeEndpoint) -> str:
 async def test_a_passing_fault_is_tried_again(ask, fault):
     async with (
         FakeEndpoint(f"{fault}*2,ok") as server,
-        open_model(server.model(), **QUICK) as model,
+        open_model(server.model(), ModelOptions(retry=Retry(**QUICK))) as model,
     ):
         reply = await model.complete(ask("q"))
         assert reply.text == expected(server)
@@ -45,7 +45,9 @@ async def test_a_passing_fault_is_tried_again(ask, fault):
 async def test_a_stall_is_given_up_after_the_time_out(ask):
     async with (
         FakeEndpoint("stall,ok", stall_s=2 * ENDS_S) as server,
-        open_model(server.model(), **QUICK | {"timeout_s": 0.5}) as model,
+        open_model(
+            server.model(), ModelOptions(retry=Retry(**QUICK | {"timeout_s": 0.5}))
+        ) as model,
     ):
         reply = await asyncio.wait_for(model.complete(ask("q")), ENDS_S)
         assert reply.text == expected(server)
@@ -56,7 +58,7 @@ async def test_a_drip_slower_than_the_time_out_is_given_up(ask):
     async with (
         FakeEndpoint("drip*99") as server,
         open_model(
-            server.model(), timeout_s=0.004, tries=3, backoff_s=0.001
+            server.model(), ModelOptions(retry=Retry(timeout_s=0.004, tries=3, backoff_s=0.001))
         ) as model,  # the third has four times that
     ):
         with raises(TransientError, "3 attempts"):
@@ -82,25 +84,28 @@ async def test_a_server_that_needs_longer_than_the_time_out_is_given_longer(ask)
             pass
 
     server = Slow()
-    model = ModelClient("m", Fleet([server], 1), ledger=None, retry=Retry(backoff_s=0.0))
+    model = ModelClient("m", Fleet([server], 1), ModelOptions(retry=Retry(backoff_s=0.0)))
     assert (await model.complete(ask("q", model="m"))).text == "yes"
     assert server.given == (120, 240, 480)
     with pytest.raises(TransientError) as raised:
         await ModelClient(
-            "m", Fleet([server], 1), ledger=None, retry=Retry(backoff_s=0.0, tries=2)
+            "m", Fleet([server], 1), ModelOptions(retry=Retry(backoff_s=0.0, tries=2))
         ).complete(ask("r", model="m"))
     assert "--concurrency 1" in raised.value.cure
 
 
 async def test_an_injection_is_only_text(ask):
-    async with FakeEndpoint("injection") as server, open_model(server.model(), **QUICK) as model:
+    async with (
+        FakeEndpoint("injection") as server,
+        open_model(server.model(), ModelOptions(retry=Retry(**QUICK))) as model,
+    ):
         assert (await model.complete(ask("q"))).text == INJECTION
 
 
 async def test_tries_run_out_with_what_was_seen(ask):
     async with (
         FakeEndpoint("500,reset,truncated,empty") as server,
-        open_model(server.model(), **QUICK | {"tries": 4}) as model,
+        open_model(server.model(), ModelOptions(retry=Retry(**QUICK | {"tries": 4}))) as model,
     ):
         with raises(Fault, "4 attempts (1x 500, 1x broken, 1x empty, 1x reset)", item="7"):
             await model.complete(ask("q", item="7"))
@@ -110,7 +115,7 @@ async def test_tries_run_out_with_what_was_seen(ask):
 async def test_retry_after_is_honoured_and_does_not_use_up_tries(ask):
     async with (
         FakeEndpoint("429-after*4,ok", retry_after_s=0.05) as server,
-        open_model(server.model(), **QUICK | {"tries": 2}) as model,
+        open_model(server.model(), ModelOptions(retry=Retry(**QUICK | {"tries": 2}))) as model,
     ):
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -122,7 +127,7 @@ async def test_retry_after_is_honoured_and_does_not_use_up_tries(ask):
 async def test_retry_after_beyond_the_deadline_ends_at_once(ask):
     async with (
         FakeEndpoint("429-after*9", retry_after_s=3600) as server,
-        open_model(server.model(), deadline_s=ENDS_S, **QUICK) as model,
+        open_model(server.model(), ModelOptions(retry=Retry(deadline_s=ENDS_S, **QUICK))) as model,
     ):
         with raises(TransientError, "3600 s", f"{ENDS_S:g} s"):
             await model.complete(ask("q"))
@@ -136,7 +141,7 @@ async def test_a_limit_per_day_fails_also_the_calls_that_wait_for_their_turn(ask
     """They waited for as long as the server asks: a run was silent for a day."""
     async with (
         FakeEndpoint("ok*8,429-after*999", retry_after_s=86400, latency_s=0.01) as server,
-        open_model(server.model(), **QUICK) as model,
+        open_model(server.model(), ModelOptions(retry=Retry(**QUICK))) as model,
     ):
         calls = (model.complete(ask(str(n))) for n in range(60))
         found = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), ENDS_S)
@@ -148,7 +153,10 @@ async def test_the_deadline_bounds_all_attempts(ask):
     """An endless 429 does not use up tries: without the deadline this call would not end."""
     async with (
         FakeEndpoint("429*9999") as server,
-        open_model(server.model(), deadline_s=0.3, tries=2, backoff_s=0.02, timeout_s=60) as model,
+        open_model(
+            server.model(),
+            ModelOptions(retry=Retry(deadline_s=0.3, tries=2, backoff_s=0.02, timeout_s=60)),
+        ) as model,
     ):
         with raises(TransientError, "attempts"):
             await asyncio.wait_for(model.complete(ask("q")), ENDS_S)
@@ -169,7 +177,10 @@ async def test_the_deadline_bounds_all_attempts(ask):
     ],
 )
 async def test_a_permanent_refusal_stops_at_once_with_its_cure(ask, fault, kind, cure):
-    async with FakeEndpoint(f"{fault}*9") as server, open_model(server.model(), **QUICK) as model:
+    async with (
+        FakeEndpoint(f"{fault}*9") as server,
+        open_model(server.model(), ModelOptions(retry=Retry(**QUICK))) as model,
+    ):
         with pytest.raises(kind, match="7: ") as caught:
             await model.complete(ask("q", item="7"))
         assert type(caught.value) is kind
@@ -180,6 +191,6 @@ async def test_a_permanent_refusal_stops_at_once_with_its_cure(ask, fault, kind,
 async def test_a_server_that_is_not_there(ask):
     async with FakeEndpoint() as gone:
         text = gone.model()
-    async with open_model(text, tries=3, backoff_s=0.001) as model:
+    async with open_model(text, ModelOptions(retry=Retry(tries=3, backoff_s=0.001))) as model:
         with raises(TransientError, "3x connect", item="q"):
             await model.complete(ask("q"))

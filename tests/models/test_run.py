@@ -11,9 +11,10 @@ import textwrap
 import pytest
 from errors import raises
 
+from benchmarks.prefix_cache import CachingEndpoint
 from demur.core.errors import ItemError, PermanentError
 from demur.core.records import Response
-from demur.models import complete_all, open_model
+from demur.models import ModelOptions, Retry, complete_all, open_model
 from demur.testing import FakeEndpoint
 from demur.testing.fake import INJECTION, echo
 
@@ -79,7 +80,10 @@ async def test_with_30_percent_faults_of_all_kinds_every_item_ends(ask, tmp_path
     async with (
         FakeEndpoint(shares, stall_s=0.05, retry_after_s=0.01, most_faults=50) as server,
         open_model(
-            server.model(), ledger=tmp_path / "l", concurrency=32, tries=4, backoff_s=0.005
+            server.model(),
+            ModelOptions(
+                ledger=tmp_path / "l", concurrency=32, retry=Retry(tries=4, backoff_s=0.005)
+            ),
         ) as model,
     ):
         found = {
@@ -118,7 +122,7 @@ async def test_with_30_percent_faults_of_all_kinds_every_item_ends(ask, tmp_path
 async def test_a_refusal_that_no_item_survives_stops_the_run_after_what_was_under_way(ask):
     async with FakeEndpoint("ok*20,401*99999", latency_s=0.002) as server:
         got = []
-        async with open_model(server.model(), concurrency=4) as model:
+        async with open_model(server.model(), ModelOptions(concurrency=4)) as model:
             with pytest.raises(PermanentError, match="set DEMUR_API_KEY"):
                 await gather_into(got, model, [ask(f"{n}") for n in range(1000)])
         assert len(got) == 20
@@ -127,7 +131,7 @@ async def test_a_refusal_that_no_item_survives_stops_the_run_after_what_was_unde
 
 async def test_a_hopeless_run_ends_instead_of_failing_item_by_item(ask):
     async with FakeEndpoint("500*99999", most_faults=9) as server:
-        async with open_model(server.model(), tries=1) as model:
+        async with open_model(server.model(), ModelOptions(retry=Retry(tries=1))) as model:
             got = []
             with raises(PermanentError, "100 calls"):
                 await gather_into(got, model, [ask(f"{n}") for n in range(5000)])
@@ -161,10 +165,8 @@ async def test_order_serves_the_servers_prefix_cache(ask, picture, tmp_path):
     rates = {}
     for name, ordered in (("shuffled", False), ("ordered", True)):
         async with (
-            FakeEndpoint(
-                prefix_blocks=400
-            ) as server,  # room for a few of the 24 contexts at a time
-            open_model(server.model(), concurrency=4, image_root=tmp_path) as model,
+            CachingEndpoint(400) as server,  # room for a few of the 24 contexts at a time
+            open_model(server.model(), ModelOptions(concurrency=4, image_root=tmp_path)) as model,
         ):
             if ordered:
                 async for _ in complete_all(model, requests):
@@ -181,7 +183,7 @@ async def test_order_serves_the_servers_prefix_cache(ask, picture, tmp_path):
 async def test_progress_is_told(ask, capsys):
     async with (
         FakeEndpoint("429,ok") as server,
-        open_model(server.model(), backoff_s=0.001) as model,
+        open_model(server.model(), ModelOptions(retry=Retry(backoff_s=0.001))) as model,
     ):
         async for _ in complete_all(model, [ask(f"{n}") for n in range(30)], progress="gate"):
             pass

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from demur.models import complete_all, open_model
+from demur.models import ModelOptions, Retry, complete_all, open_model
 from demur.models.endpoint import StaleReplies
 from demur.testing import FakeEndpoint
 from demur.testing.fake import echo
@@ -23,7 +23,7 @@ QUICK = {"backoff_s": 0.005}
 async def test_a_reply_sent_twice_never_answers_the_next_request(ask, fault):
     async with (
         FakeEndpoint(f"{fault}*200", latency_s=0.002) as server,
-        open_model(server.model(), concurrency=2, **QUICK) as model,
+        open_model(server.model(), ModelOptions(concurrency=2, retry=Retry(**QUICK))) as model,
     ):
         for n in range(25):
             await asyncio.gather(*(self_check(model, ask(f"{n} {k}"), server) for k in range(2)))
@@ -96,7 +96,9 @@ async def test_a_second_copy_of_an_error_lets_no_later_reply_answer_another_requ
     """A copy of an error has no id: the request that it answered was asked again, and its reply answered the next."""
     async with (
         SendsTwice(seed) as text,
-        open_model(text, concurrency=24, tries=30, backoff_s=0.002) as model,
+        open_model(
+            text, ModelOptions(concurrency=24, retry=Retry(tries=30, backoff_s=0.002))
+        ) as model,
     ):
         replies = {
             q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(400)))
@@ -113,7 +115,7 @@ async def test_copies_between_slow_bodies_never_answer_another_request(ask, seed
         FakeEndpoint(
             "duplicate=15%,duplicate-late=10%,drip=40%,reset=5%", seed=seed, most_faults=50
         ) as server,
-        open_model(server.model(), concurrency=32, **QUICK) as model,
+        open_model(server.model(), ModelOptions(concurrency=32, retry=Retry(**QUICK))) as model,
     ):
         replies = {
             q.item: a async for q, a in complete_all(model, (ask(f"q{n}") for n in range(600)))
@@ -135,7 +137,7 @@ async def test_a_server_without_telling_ids_is_believed(ask, name, monkeypatch):
     monkeypatch.setattr(fake.FakeEndpoint, "_completion", completion)
     async with (
         FakeEndpoint(reply=lambda _: "yes") as server,
-        open_model(server.model(), concurrency=2, **QUICK) as model,
+        open_model(server.model(), ModelOptions(concurrency=2, retry=Retry(**QUICK))) as model,
     ):
         replies = [a async for _, a in complete_all(model, [ask(f"{n}") for n in range(60)])]
     assert [a.text for a in replies] == ["yes"] * 60

@@ -18,7 +18,7 @@ from waiting import ENDS_S, until
 
 from demur.cli import main
 from demur.core.errors import PermanentError
-from demur.models import Ledger, client, complete_all, open_model
+from demur.models import Ledger, ModelOptions, client, complete_all, open_model
 from demur.models.client import GRACE_S, ModelClient, Retry
 from demur.models.fleet import Fleet
 from demur.models.function import FunctionBackend
@@ -110,7 +110,7 @@ def test_after_a_fatal_error_replies_under_way_are_kept_and_nothing_new_is_sent(
         assert server.paid.total() == N
 
 
-async def test_the_grace_ends_and_says_what_it_gave_up(ask, tmp_path, capsys):
+async def test_the_grace_ends_and_says_what_it_gave_up(ask, tmp_path, capsys, monkeypatch):
     go, begun = threading.Event(), []  # a function has a loop of its own
 
     async def answers(request):
@@ -121,7 +121,8 @@ async def test_the_grace_ends_and_says_what_it_gave_up(ask, tmp_path, capsys):
         return "yes"
 
     fleet = Fleet([FunctionBackend("python:x:y", answers)], 4)
-    model = ModelClient("m", fleet, ledger=Ledger(tmp_path / "l"), retry=Retry(), grace_s=1.0)
+    monkeypatch.setattr("demur.models.client.GRACE_S", 1.0)
+    model = ModelClient("m", fleet, ledger=Ledger(tmp_path / "l"))
     calls = [asyncio.create_task(model.complete(ask(f"{n}", model="m"))) for n in range(4)]
     await until(lambda: len(begun) == 4)
     for call in calls:
@@ -140,7 +141,9 @@ async def test_the_grace_ends_and_says_what_it_gave_up(ask, tmp_path, capsys):
 
 async def test_a_call_that_nobody_waits_for_is_not_tried_again(ask, tmp_path):
     async with FakeEndpoint("500*9", latency_s=0.1) as server:
-        async with open_model(server.model(), ledger=tmp_path / "l", backoff_s=0.01) as model:
+        async with open_model(
+            server.model(), ModelOptions(ledger=tmp_path / "l", retry=Retry(backoff_s=0.01))
+        ) as model:
             call = asyncio.create_task(model.complete(ask("q")))
             await until(lambda: server.requests == 1)
             call.cancel()
@@ -150,7 +153,9 @@ async def test_a_call_that_nobody_waits_for_is_not_tried_again(ask, tmp_path):
 
 async def test_calls_that_wait_for_their_turn_are_called_off(ask, tmp_path):
     async with FakeEndpoint(latency_s=0.2) as server:
-        async with open_model(server.model(), ledger=tmp_path / "l", concurrency=2) as model:
+        async with open_model(
+            server.model(), ModelOptions(ledger=tmp_path / "l", concurrency=2)
+        ) as model:
             calls = [asyncio.create_task(model.complete(ask(f"{n}"))) for n in range(10)]
             await until(lambda: server.requests == 2)
             for call in calls:
@@ -164,7 +169,7 @@ async def test_calls_that_wait_for_their_turn_are_called_off(ask, tmp_path):
 async def test_whoever_joins_a_call_that_was_left_gets_its_reply(ask, tmp_path):
     async with (
         FakeEndpoint(latency_s=0.5) as server,
-        open_model(server.model(), ledger=tmp_path / "l") as model,
+        open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model,
     ):
         first = asyncio.create_task(model.complete(ask("q")))
         await until(lambda: server.requests == 1)
@@ -177,7 +182,9 @@ async def test_whoever_joins_a_call_that_was_left_gets_its_reply(ask, tmp_path):
 
 async def test_leaving_in_the_middle_of_many_keeps_what_went_out(ask, tmp_path):
     async with FakeEndpoint(latency_s=0.05) as server:
-        async with open_model(server.model(), ledger=tmp_path / "l", concurrency=8) as model:
+        async with open_model(
+            server.model(), ModelOptions(ledger=tmp_path / "l", concurrency=8)
+        ) as model:
             run = complete_all(model, [ask(f"{n}") for n in range(100)])
             for _ in range(10):
                 await anext(run)
@@ -186,14 +193,19 @@ async def test_leaving_in_the_middle_of_many_keeps_what_went_out(ask, tmp_path):
             assert len(list(ledger.entries())) == server.paid.total() == server.requests
 
 
-async def test_a_call_that_hangs_does_not_hold_up_the_end_of_a_run_that_failed(ask):
+async def test_a_call_that_hangs_does_not_hold_up_the_end_of_a_run_that_failed(ask, monkeypatch):
+    monkeypatch.setattr("demur.models.client.GRACE_S", 0.1)
+    monkeypatch.setattr("demur.models.run.GRACE_S", 0.2)
     async with (
         FakeEndpoint("stall,401*99", stall_s=3 * ENDS_S) as server,
         asyncio.timeout(ENDS_S),
-        open_model(server.model(), concurrency=4, grace_s=0.1, timeout_s=2 * ENDS_S) as model,
+        open_model(
+            server.model(),
+            ModelOptions(concurrency=4, retry=Retry(timeout_s=2 * ENDS_S)),
+        ) as model,
     ):
         with pytest.raises(PermanentError, match="401"):
-            async for _ in complete_all(model, [ask(f"{n}") for n in range(50)], grace_s=0.2):
+            async for _ in complete_all(model, [ask(f"{n}") for n in range(50)]):
                 pass
 
 

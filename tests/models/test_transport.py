@@ -16,7 +16,7 @@ import trustme
 from aiohttp import web
 
 from demur.core.records import Response
-from demur.models import complete_all, open_model, wire
+from demur.models import ModelOptions, complete_all, open_model, wire
 from demur.testing import FakeEndpoint
 
 pytestmark = pytest.mark.integration  # clients in processes of their own
@@ -194,7 +194,7 @@ async def test_however_a_server_or_proxy_sends_a_reply_it_is_the_same(ask, how):
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     async with open_model(
-        f"http://127.0.0.1:{runner.addresses[0][1]}/v1#fake", concurrency=4
+        f"http://127.0.0.1:{runner.addresses[0][1]}/v1#fake", ModelOptions(concurrency=4)
     ) as model:
         found = {
             request.item: reply.text

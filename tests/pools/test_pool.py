@@ -20,6 +20,7 @@ from demur.curation.build.recipe import SourceSpec
 from demur.curation.build.sample_pool import sample_sources
 from demur.pools.read import Pool
 from demur.pools.write import build
+from demur.release import Draft
 from demur.sources import open_source
 from demur.sources.check import check
 
@@ -279,10 +280,12 @@ def test_a_pool_survives_a_release(six, tmp_path):
     samples = {s.id: s for s in pool.samples()}
     freeze(
         tmp_path / "release",
-        name="six",
-        version="1.0.0",
-        samples=list(samples.values()),
-        read_image=lambda ref: read_image(ref, pool.root),
+        Draft(
+            name="six",
+            version="1.0.0",
+            samples=list(samples.values()),
+            read_image=lambda ref: read_image(ref, pool.root),
+        ),
     )
 
     def without_places(value):

@@ -35,7 +35,7 @@ from demur.core.records import (
     Verdict,
 )
 from demur.core.store import digest, seed_of, write_json, write_records
-from demur.release import FunnelStep, freeze
+from demur.release import Draft, FunnelStep, freeze
 from demur.scenarios.contexts import Recipe, contexts, grid, standard, sweep
 
 COUNTRIES = [
@@ -203,76 +203,81 @@ def make_release(
     n = len(samples)
     freeze(
         out,
-        name="tiny-atlas",
-        version="0.1.0",
-        samples=samples,
-        read_image=pictures.read,
-        drops=[
-            Drop(sample=f"gone-{i}", stage="parametric", reason="answered without evidence")
-            for i in range(9)
-        ]
-        + [
-            Drop(sample=f"weak-{i}", stage="solvable", reason="not solvable with gold")
-            for i in range(4)
-        ],
-        funnel=[
-            FunnelStep(stage="pool", entered=n + 18, kept=n + 18),
-            FunnelStep(
-                stage="parametric",
-                entered=n + 18,
-                kept=n + 9,
-                dropped={"answered without evidence": 9},
-            ),
-            FunnelStep(
-                stage="solvable", entered=n + 9, kept=n + 5, dropped={"not solvable with gold": 4}
-            ),
-            FunnelStep(
-                stage="distractor",
-                entered=n + 5,
-                kept=n,
-                dropped={"fewer than K_min distractors": 3, HOSTILE if hostile else "held": 2},
-            ),
-        ],
-        recall=[
-            {
-                "queries": "flags: pages by image",
-                "mode": "image->image",
-                "n": 24,
-                "recall@1": 0.71,
-                "recall@1 low": 0.508,
-                "recall@1 high": 0.852,
-                "recall@10": 0.96,
-                "recall@10 low": 0.797,
-                "recall@10 high": 0.993,
-                "recall@5": 0.88,
-                "recall@5 low": 0.690,
-                "recall@5 high": 0.961,
-                "gold out of reach": 0,
-                "chosen": "yes",
+        Draft(
+            name="tiny-atlas",
+            version="0.1.0",
+            samples=samples,
+            read_image=pictures.read,
+            drops=[
+                Drop(sample=f"gone-{i}", stage="parametric", reason="answered without evidence")
+                for i in range(9)
+            ]
+            + [
+                Drop(sample=f"weak-{i}", stage="solvable", reason="not solvable with gold")
+                for i in range(4)
+            ],
+            funnel=[
+                FunnelStep(stage="pool", entered=n + 18, kept=n + 18),
+                FunnelStep(
+                    stage="parametric",
+                    entered=n + 18,
+                    kept=n + 9,
+                    dropped={"answered without evidence": 9},
+                ),
+                FunnelStep(
+                    stage="solvable",
+                    entered=n + 9,
+                    kept=n + 5,
+                    dropped={"not solvable with gold": 4},
+                ),
+                FunnelStep(
+                    stage="distractor",
+                    entered=n + 5,
+                    kept=n,
+                    dropped={"fewer than K_min distractors": 3, HOSTILE if hostile else "held": 2},
+                ),
+            ],
+            recall=[
+                {
+                    "queries": "flags: pages by image",
+                    "mode": "image->image",
+                    "n": 24,
+                    "recall@1": 0.71,
+                    "recall@1 low": 0.508,
+                    "recall@1 high": 0.852,
+                    "recall@10": 0.96,
+                    "recall@10 low": 0.797,
+                    "recall@10 high": 0.993,
+                    "recall@5": 0.88,
+                    "recall@5 low": 0.690,
+                    "recall@5 high": 0.961,
+                    "gold out of reach": 0,
+                    "chosen": "yes",
+                },
+                {
+                    "queries": "facts: passages by question",
+                    "mode": "text->text",
+                    "n": 0,
+                    "recall@1": None,
+                    "recall@1 low": None,
+                    "recall@1 high": None,
+                    "recall@10": None,
+                    "recall@10 low": None,
+                    "recall@10 high": None,
+                    "recall@5": None,
+                    "recall@5 low": None,
+                    "recall@5 high": None,
+                    "gold out of reach": 24,
+                    "chosen": "by default",
+                },
+            ],
+            about={
+                "note": "encoder: ConSE demo embedder, not CLIP",
+                "seed": 7,
+                "recipe": {"rules": {"k_min": 5}},
+                "prompts": {"ask": digest("ask"), "system": digest("system")},
             },
-            {
-                "queries": "facts: passages by question",
-                "mode": "text->text",
-                "n": 0,
-                "recall@1": None,
-                "recall@1 low": None,
-                "recall@1 high": None,
-                "recall@10": None,
-                "recall@10 low": None,
-                "recall@10 high": None,
-                "recall@5": None,
-                "recall@5 low": None,
-                "recall@5 high": None,
-                "gold out of reach": 24,
-                "chosen": "by default",
-            },
-        ],
-        about={
-            "note": "encoder: ConSE demo embedder, not CLIP",
-            "seed": 7,
-            "recipe": {"rules": {"k_min": 5}},
-            "prompts": {"ask": digest("ask"), "system": digest("system")},
-        },
+        ),
     )
     return out, samples
 

@@ -12,6 +12,7 @@ from demur.core.errors import IndexFileError, UsageError
 from demur.core.records import Document
 from demur.indexing import build
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 from demur.retrieval.search import Searcher
 
 
@@ -29,7 +30,7 @@ def files(folder):
 
 def whole(root, documents, **options):
     """The files of a build that nothing happened to."""
-    build_index(documents, StubEncoder(), root / "whole", image_root=root, **options)
+    build_index(documents, StubEncoder(), root / "whole", IndexOptions(image_root=root, **options))
     return files(root / "whole")
 
 
@@ -97,9 +98,11 @@ def test_of_a_build_killed_before_its_end_no_vector_is_made_again(tmp_path, monk
     with monkeypatch.context() as now:
         now.setattr(build, "write_json", killed)
         with pytest.raises(KilledError):
-            build_index(documents, StubEncoder(), tmp_path / "index", image_root=tmp_path)
+            build_index(
+                documents, StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path)
+            )
     encoder = StubEncoder()
-    build_index(documents, encoder, tmp_path / "index", image_root=tmp_path)
+    build_index(documents, encoder, tmp_path / "index", IndexOptions(image_root=tmp_path))
     assert encoder.calls == 0
     assert files(tmp_path / "index") == right
     assert alone(tmp_path)
@@ -138,9 +141,9 @@ def test_each_step_of_replacing_an_index_is_finished_by_the_next_run(
         now.setattr(Path, "rename", renamed)
         now.setattr(shutil, "rmtree", removed)
         with pytest.raises(KilledError):
-            build_index(documents, StubEncoder(), tmp_path / "index", fresh=True)
+            build_index(documents, StubEncoder(), tmp_path / "index", IndexOptions(fresh=True))
     encoder = StubEncoder()
-    build_index(documents, encoder, tmp_path / "index", fresh=True)
+    build_index(documents, encoder, tmp_path / "index", IndexOptions(fresh=True))
     assert encoder.calls == 0
     assert files(tmp_path / "index") == right
     assert alone(tmp_path)
@@ -152,7 +155,7 @@ def test_an_index_behind_a_link_is_replaced_where_it_is(tmp_path):
     build_index(texts(2), StubEncoder(), tmp_path / "disk" / "index")
     (tmp_path / "index").symlink_to(tmp_path / "disk" / "index")
     for documents in (texts(3), texts(4)):
-        build_index(documents, StubEncoder(), tmp_path / "index", fresh=True)
+        build_index(documents, StubEncoder(), tmp_path / "index", IndexOptions(fresh=True))
     assert (tmp_path / "index").is_symlink()
     assert files(tmp_path / "disk" / "index") == whole(tmp_path, texts(4))
     assert alone(tmp_path)
@@ -173,7 +176,10 @@ class Dying(StubEncoder):
 def test_what_a_killed_build_left_goes_into_no_other_index(tmp_path, kind):
     with pytest.raises(KilledError):
         build_index(
-            corpus(tmp_path), Dying(), tmp_path / "index", image_root=tmp_path, kind="ivf-flat"
+            corpus(tmp_path),
+            Dying(),
+            tmp_path / "index",
+            IndexOptions(image_root=tmp_path, kind="ivf-flat"),
         )
     parts = tmp_path / ".index.building" / "parts"
     assert (parts / "passages" / "index.faiss").exists()
@@ -183,7 +189,7 @@ def test_what_a_killed_build_left_goes_into_no_other_index(tmp_path, kind):
     (parts / "passages" / ".rows.npy.1.tmp").write_bytes(b"half")
     (parts.parent / "elsewhere").symlink_to(tmp_path)
     right = whole(tmp_path, texts(20), kind=kind)
-    build_index(texts(20), StubEncoder(), tmp_path / "index", kind=kind)
+    build_index(texts(20), StubEncoder(), tmp_path / "index", IndexOptions(kind=kind))
     assert files(tmp_path / "index") == right
     assert alone(tmp_path)
 
@@ -193,7 +199,9 @@ def test_vectors_of_another_encoder_are_not_gone_on_with(tmp_path):
         note = "run otherwise"
 
     with pytest.raises(KilledError):
-        build_index(corpus(tmp_path), Dying(), tmp_path / "index", image_root=tmp_path)
+        build_index(
+            corpus(tmp_path), Dying(), tmp_path / "index", IndexOptions(image_root=tmp_path)
+        )
     build_index(texts(20), Other(), tmp_path / "index")
     assert (
         Searcher(tmp_path / "index", Other()).manifest["encoders"]["text"]["note"]
@@ -225,7 +233,7 @@ def test_an_index_of_other_documents_or_encoders_is_replaced_only_when_asked(
         build_index(texts(count), StubEncoder(seed=seed), tmp_path / "index")
     assert files(tmp_path / "index") == before
     assert alone(tmp_path)
-    build_index(texts(count), StubEncoder(seed=seed), tmp_path / "index", fresh=True)
+    build_index(texts(count), StubEncoder(seed=seed), tmp_path / "index", IndexOptions(fresh=True))
     build_index(texts(count), StubEncoder(seed=seed), tmp_path / "other")
     assert files(tmp_path / "index") == files(tmp_path / "other")
 
@@ -236,11 +244,15 @@ def test_a_killed_build_is_continued_though_its_command_was_given_without_fresh_
     documents = corpus(tmp_path)
     build_index(texts(6), StubEncoder(), tmp_path / "index")
     with pytest.raises(KilledError):
-        build_index(documents, Dying(), tmp_path / "index", image_root=tmp_path, fresh=True)
+        build_index(
+            documents, Dying(), tmp_path / "index", IndexOptions(image_root=tmp_path, fresh=True)
+        )
     with pytest.raises(UsageError, match="--fresh"):
-        build_index(documents, StubEncoder(), tmp_path / "index", image_root=tmp_path)
+        build_index(documents, StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path))
     encoder = StubEncoder()
-    build_index(documents, encoder, tmp_path / "index", image_root=tmp_path, fresh=True)
+    build_index(
+        documents, encoder, tmp_path / "index", IndexOptions(image_root=tmp_path, fresh=True)
+    )
     assert encoder.calls == 1, "the part at which it was killed"
     assert files(tmp_path / "index") == whole(tmp_path, documents)
 
@@ -249,9 +261,9 @@ def test_another_kind_of_the_same_index_makes_no_vector_again(tmp_path):
     documents = texts(20)
     build_index(documents, StubEncoder(), tmp_path / "index")
     encoder = StubEncoder()
-    build_index(documents, encoder, tmp_path / "index", kind="ivf-flat", lexical="okapi")
+    build_index(documents, encoder, tmp_path / "index", IndexOptions(kind="ivf-flat"))
     assert encoder.calls == 0
-    assert files(tmp_path / "index") == whole(tmp_path, documents, kind="ivf-flat", lexical="okapi")
+    assert files(tmp_path / "index") == whole(tmp_path, documents, kind="ivf-flat")
 
 
 @pytest.mark.parametrize("out", [".", "./", "absolute"])

@@ -122,47 +122,6 @@ def test_chunks(kb, capsys):
 
 
 @pytest.mark.heavy
-def test_both_names_of_okapi_make_the_same_index(kb, capsys):
-    made = []
-    for name in ("okapi", "rank-bm25"):
-        assert (
-            main(
-                [
-                    "index",
-                    "build",
-                    "documents.jsonl",
-                    "--lexical",
-                    name,
-                    "--out",
-                    name,
-                    *ENCODER,
-                    "--json",
-                ]
-            )
-            == 0
-        )
-        made.append(output(capsys))
-    assert made[0] == made[1]
-    assert (
-        main(
-            [
-                "index",
-                "search",
-                "okapi",
-                "--mode",
-                "lexical",
-                "--text",
-                "passage 7 about w2",
-                "--json",
-                *ENCODER,
-            ]
-        )
-        == 0
-    )
-    assert output(capsys)["hits"][0]["document"] == "t7"
-
-
-@pytest.mark.heavy
 def test_mine(kb, capsys):
     command = [
         "mine",
@@ -420,11 +379,6 @@ def test_a_manifest_that_says_too_little_is_refused(kb, capsys, lacks):
             lambda m: m["parts"]["passages"].update(kind="ivf-sq8"),
             "lists, nprobe and refine",
         ),
-        (
-            lambda m: m["parts"]["lexical"].update(method="rank-bm25"),
-            "parts.lexical.method: ",
-        ),
-        (lambda m: m["parts"]["lexical"].pop("method"), "parts.lexical.method: "),
         (lambda m: m["encoders"].update(text={}), "encoders.text.name: "),
         (lambda m: m["counts"].pop("documents"), "counts.documents: "),
         (lambda m: m.update(parts=None), "parts: "),

@@ -15,6 +15,7 @@ from demur.core.store import write_records
 from demur.core.uris import read_image
 from demur.corpora import anchored
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 
 ENCODER = ["--encoder", "stub_encoder:stub"]
 
@@ -120,7 +121,10 @@ def test_an_index_is_the_same_wherever_its_images_lie_and_follows_them(tmp_path)
         ]
     assert len(set(made)) == len(set(calls)) == 1, "the same index, and no vector was made again"
     documents[-1] = documents[-1].model_copy(update={"title": "another"})
-    assert build_index(documents, encoder, tmp_path / "index", fresh=True)["id"] not in made
+    assert (
+        build_index(documents, encoder, tmp_path / "index", IndexOptions(fresh=True))["id"]
+        not in made
+    )
 
 
 @pytest.mark.heavy

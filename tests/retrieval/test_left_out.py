@@ -12,6 +12,7 @@ from demur.cli import main
 from demur.core.records import Document
 from demur.core.store import Problems
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 
@@ -29,7 +30,9 @@ def test_pages_are_made_of_the_documents_that_stay(tmp_path):
             text="A second document of that id, on another page.",
         ),
     ]
-    manifest = build_index(documents, StubEncoder(), tmp_path / "index", skip_bad=True)
+    manifest = build_index(
+        documents, StubEncoder(), tmp_path / "index", IndexOptions(skip_bad=True)
+    )
     assert (manifest["counts"]["documents"], manifest["counts"]["pages"]) == (5, 2)
     assert np.load(tmp_path / "index" / "page_of.npy").tolist() == [-1, 0, -1, 1, -1]
     searcher = Searcher(tmp_path / "index", StubEncoder())
@@ -58,7 +61,7 @@ def test_a_blank_passage_is_no_summary_of_its_page(tmp_path):
         ),
         Document(id="a1", page="P", title="Fox: diet", text="The fox eats mice."),
     ]
-    build_index(documents, StubEncoder(), tmp_path / "index", skip_bad=True)
+    build_index(documents, StubEncoder(), tmp_path / "index", IndexOptions(skip_bad=True))
     page = json.loads((tmp_path / "index" / "pages" / "documents.jsonl").read_text())
     assert (page["title"], page["text"]) == ("Fox: diet", "The fox eats mice.")
 
@@ -69,7 +72,7 @@ def test_what_is_skipped_is_counted_and_pages_without_a_title_are_not(tmp_path):
     problems = Problems()
     problems.add("kb:3", "a bad row")
     manifest = build_index(
-        documents, StubEncoder(), tmp_path / "index", problems=problems, skip_bad=True
+        documents, StubEncoder(), tmp_path / "index", IndexOptions(problems=problems, skip_bad=True)
     )
     assert manifest["counts"]["skipped"] == len(problems) == 3
 

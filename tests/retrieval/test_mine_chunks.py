@@ -16,6 +16,7 @@ from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import Mining
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker
+from demur.indexing.options import IndexOptions
 from demur.retrieval.search import Searcher
 
 N = 12
@@ -68,7 +69,7 @@ def world(tmp_path_factory):
     samples[0] = samples[0].model_copy(update={"gold": (Evidence.of(pictures[0], Role.GOLD),)})
     encoder, searchers = StubEncoder(), {}
     for name, documents in (("whole", articles), ("cut", Chunker(9, 2).documents(articles))):
-        build_index([*documents, *pictures], encoder, root / name, image_root=root)
+        build_index([*documents, *pictures], encoder, root / name, IndexOptions(image_root=root))
         searchers[name] = Searcher(root / name, encoder)
     return root, samples, searchers
 

@@ -15,6 +15,7 @@ from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import Mining
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 
@@ -101,7 +102,12 @@ def test_limits_hold_for_dense_scores_in_the_order_of_the_search(
 
 def test_limits_without_vectors_of_passages_are_refused_before_anything_is_asked(pool, tmp_path):
     words_only = StubEncoder(dims={"joint": 16, "look": 8})
-    build_index(pool.full_pool.documents(), words_only, tmp_path / "index", image_root=pool.root)
+    build_index(
+        pool.full_pool.documents(),
+        words_only,
+        tmp_path / "index",
+        IndexOptions(image_root=pool.root),
+    )
     searcher = Searcher(tmp_path / "index", words_only)
     assert "lexical" in searcher.modes
     plan = MiningOptions(modes=("lexical",), max_score=0.6)

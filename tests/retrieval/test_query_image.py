@@ -17,6 +17,7 @@ from demur.curation.mining.modes import choose_modes
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import Mining
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 from demur.retrieval.search import Searcher
 
 
@@ -81,7 +82,7 @@ def world(tmp_path):
 def test_finding_the_query_image_itself_is_no_recall(world):
     root, documents, samples = world
     encoder = Colours()
-    build_index(documents, encoder, root / "index", image_root=root)
+    build_index(documents, encoder, root / "index", IndexOptions(image_root=root))
     searcher = Searcher(root / "index", encoder)
     plan = MiningOptions(text=2, visual=0, pages=1, modes=("image->image", "text->text"))
     (choice,) = choose_modes(samples, Mining(searcher, root, plan)).choices
@@ -155,6 +156,6 @@ def test_the_command_tells_how_many(world, capsys, monkeypatch):
     assert [choice["own_image_in_index"] for choice in summary["recall"]] == [2]
 
 
-def colours(argument="", *, allow_random=False, device=None):
+def colours(argument="", *, allow_random=False):
     """What ``--encoder test_query_image:colours`` opens."""
     return Colours(name="test_query_image:colours")

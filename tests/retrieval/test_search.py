@@ -17,6 +17,7 @@ from demur.core.store import PROBLEMS_KEPT, Problems
 from demur.corpora import read_corpus
 from demur.indexing import build
 from demur.indexing.build import build_index
+from demur.indexing.options import IndexOptions
 from demur.retrieval.modes import MODES, Query, canonical_mode
 from demur.retrieval.search import Searcher
 
@@ -24,7 +25,7 @@ from demur.retrieval.search import Searcher
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("corpus")
-    build_index(corpus(root), StubEncoder(), root / "index", image_root=root)
+    build_index(corpus(root), StubEncoder(), root / "index", IndexOptions(image_root=root))
     return root / "index"
 
 
@@ -55,7 +56,7 @@ def test_a_score_depends_on_query_and_document_alone(tmp_path_factory, order, ke
     queries = [Query(f"passage {i}") for i in (3, 50, 7)]
     found = []
     for name, some in (("whole", documents), ("some", [documents[i] for i in order[:kept]])):
-        build_index(some, StubEncoder(), root / name, kind=kind)
+        build_index(some, StubEncoder(), root / name, IndexOptions(kind=kind))
         searcher = Searcher(root / name, StubEncoder())
         together = searcher.search(queries, "text->text", 40)
         assert together == [searcher.search([query], "text->text", 40)[0] for query in queries]
@@ -192,7 +193,9 @@ def test_another_encoder_is_refused(folder):
 
 
 def test_truncated_and_foreign_files_are_refused_by_name(tmp_path):
-    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    build_index(
+        corpus(tmp_path), StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path)
+    )
     vectors = tmp_path / "index" / "parts" / "passages" / "vectors.npy"
     whole = vectors.read_bytes()
     vectors.write_bytes(whole[:-4])
@@ -213,12 +216,22 @@ def test_truncated_and_foreign_files_are_refused_by_name(tmp_path):
 
 def test_a_finished_folder_is_not_built_again(tmp_path):
     encoder = StubEncoder()
-    first = build_index(corpus(tmp_path), encoder, tmp_path / "index", image_root=tmp_path)
+    first = build_index(
+        corpus(tmp_path), encoder, tmp_path / "index", IndexOptions(image_root=tmp_path)
+    )
     calls = encoder.calls
-    assert build_index(corpus(tmp_path), encoder, tmp_path / "index", image_root=tmp_path) == first
+    assert (
+        build_index(
+            corpus(tmp_path), encoder, tmp_path / "index", IndexOptions(image_root=tmp_path)
+        )
+        == first
+    )
     assert encoder.calls == calls
     again = build_index(
-        corpus(tmp_path)[1:], encoder, tmp_path / "index", image_root=tmp_path, fresh=True
+        corpus(tmp_path)[1:],
+        encoder,
+        tmp_path / "index",
+        IndexOptions(image_root=tmp_path, fresh=True),
     )
     assert again["id"] != first["id"]
     assert encoder.calls > calls
@@ -226,11 +239,15 @@ def test_a_finished_folder_is_not_built_again(tmp_path):
 
 def test_an_index_of_an_older_version_is_refused_until_it_is_built_again(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "VERSION", 1)
-    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    build_index(
+        corpus(tmp_path), StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path)
+    )
     monkeypatch.undo()
     with raises(IndexFileError, "version 1", item=tmp_path / "index"):
         Searcher(tmp_path / "index", StubEncoder())
-    build_index(corpus(tmp_path), StubEncoder(), tmp_path / "index", image_root=tmp_path)
+    build_index(
+        corpus(tmp_path), StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path)
+    )
     assert Searcher(tmp_path / "index", StubEncoder()).modes
 
 
@@ -238,7 +255,9 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("years of work")
     with raises(UsageError, item=tmp_path / "out", cure="--out"):
-        build_index(corpus(tmp_path), StubEncoder(), tmp_path / "out", image_root=tmp_path)
+        build_index(
+            corpus(tmp_path), StubEncoder(), tmp_path / "out", IndexOptions(image_root=tmp_path)
+        )
     assert (tmp_path / "out" / "thesis.tex").read_text() == "years of work"
 
 
@@ -248,7 +267,9 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 def test_few_vectors_in_any_kind_of_index(tmp_path, kind, count):
     documents = [Document(id=f"d{i}", title="", text=f"passage {i}") for i in range(count)]
     encoder = StubEncoder(dims={"text": 8})
-    made = build_index(documents, encoder, tmp_path / "index", kind=kind)["parts"]["passages"]
+    made = build_index(documents, encoder, tmp_path / "index", IndexOptions(kind=kind))["parts"][
+        "passages"
+    ]
     assert made["kind"] == kind
     hits = Searcher(tmp_path / "index", encoder).search([Query("passage 0")], "text->text", 99)[0]
     assert hits[0].document == "d0"
@@ -262,8 +283,7 @@ def test_bad_rows_of_the_reader_are_listed_too(tmp_path):
         read_corpus(str(tmp_path / "kb.jsonl"), problems),
         StubEncoder(),
         tmp_path / "index",
-        problems=problems,
-        skip_bad=True,
+        IndexOptions(problems=problems, skip_bad=True),
     )
     rows = [
         json.loads(line) for line in (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()
@@ -282,7 +302,7 @@ def test_an_index_counts_bad_rows_that_it_does_not_list(tmp_path):
     problems = Problems()
     rows = read_corpus(str(tmp_path / "kb.jsonl"), problems)
     manifest = build_index(
-        rows, StubEncoder(), tmp_path / "index", problems=problems, skip_bad=True
+        rows, StubEncoder(), tmp_path / "index", IndexOptions(problems=problems, skip_bad=True)
     )
     listed = (tmp_path / "index" / "skipped.jsonl").read_text().splitlines()
     assert manifest["counts"]["skipped"] == problems.skipped == bad
@@ -302,11 +322,11 @@ def test_bad_documents_are_named_together_or_skipped_and_listed(tmp_path):
     (tmp_path / "3.png").write_bytes(b"not an image")
     bad = [*documents, documents[0], Document(id="blank", title="x", text="  ")]
     with raises(BadInput, cure="--skip-bad") as caught:
-        build_index(bad, StubEncoder(), tmp_path / "index", image_root=tmp_path)
+        build_index(bad, StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path))
     assert places(caught.value.problems) == ["t0", "blank"]
     assert not (tmp_path / "index").exists()
     manifest = build_index(
-        bad, StubEncoder(), tmp_path / "index", image_root=tmp_path, skip_bad=True
+        bad, StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path, skip_bad=True)
     )
     assert (
         manifest["counts"]["skipped"] == 3
@@ -331,7 +351,7 @@ def test_an_interrupted_build_goes_on(tmp_path):
 
     documents = corpus(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        build_index(documents, Dying(), tmp_path / "index", image_root=tmp_path)
+        build_index(documents, Dying(), tmp_path / "index", IndexOptions(image_root=tmp_path))
     assert not (tmp_path / "index").exists()
     encoder = StubEncoder()
     texts = []
@@ -339,9 +359,11 @@ def test_an_interrupted_build_goes_on(tmp_path):
     encoder.texts = lambda given, *rest, **more: (texts.extend(given), real(given, *rest, **more))[
         1
     ]
-    resumed = build_index(documents, encoder, tmp_path / "index", image_root=tmp_path)
+    resumed = build_index(documents, encoder, tmp_path / "index", IndexOptions(image_root=tmp_path))
     assert texts == []  # all text vectors were made before
-    whole = build_index(documents, StubEncoder(), tmp_path / "whole", image_root=tmp_path)
+    whole = build_index(
+        documents, StubEncoder(), tmp_path / "whole", IndexOptions(image_root=tmp_path)
+    )
     assert resumed == whole  # every file's hash is in it
     assert sorted(p.name for p in tmp_path.glob(".*")) == []
 
@@ -352,13 +374,15 @@ def test_two_builds_of_one_folder(tmp_path):
     def meanwhile():
         yield documents[0]
         with raises(UsageError, item=".index.building.lock"):
-            build_index(documents, StubEncoder(), tmp_path / "index", image_root=tmp_path)
+            build_index(
+                documents, StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path)
+            )
         yield from documents[1:]
 
     assert (
-        build_index(meanwhile(), StubEncoder(), tmp_path / "index", image_root=tmp_path)["counts"][
-            "documents"
-        ]
+        build_index(
+            meanwhile(), StubEncoder(), tmp_path / "index", IndexOptions(image_root=tmp_path)
+        )["counts"]["documents"]
         == 40
     )
 
@@ -369,8 +393,7 @@ def test_progress_is_told(tmp_path):
         corpus(tmp_path),
         StubEncoder(),
         tmp_path / "index",
-        image_root=tmp_path,
-        progress=lambda *x: told.append(x),
+        IndexOptions(image_root=tmp_path, progress=lambda *x: told.append(x)),
     )
     assert ("documents", 40, 0) in told
     assert ("passages", 30, 30) in told
@@ -383,7 +406,7 @@ def test_an_encoder_that_lies_about_its_length(tmp_path):
             return 2 * super()._vectors(keys, space)
 
     with raises(DataError, item="stub", cure="'dot'"):
-        build_index(corpus(tmp_path), Long(), tmp_path / "index", image_root=tmp_path)
+        build_index(corpus(tmp_path), Long(), tmp_path / "index", IndexOptions(image_root=tmp_path))
 
 
 @pytest.mark.heavy

@@ -19,6 +19,7 @@ from demur.evaluation import questions
 from demur.evaluation.options import RunOptions
 from demur.evaluation.runner import answer_of, grade_all
 from demur.judge.local import LocalJudge
+from demur.models import ModelOptions
 from demur.scenarios.conditions import Prompts, condition
 from demur.scenarios.contexts import context, recipe
 from demur.scenarios.render import ask
@@ -142,7 +143,9 @@ async def test_a_function_as_a_model(computing, tmp_path):
     from demur.core.records import Message, Request, TextPart
     from demur.models import open_model
 
-    async with open_model("python:my_computing:plain", ledger=tmp_path / "calls.sqlite") as model:
+    async with open_model(
+        "python:my_computing:plain", ModelOptions(ledger=tmp_path / "calls.sqlite")
+    ) as model:
         request = Request(
             model=model.id, messages=(Message(role="user", parts=(TextPart(text="Yes?"),)),)
         )
@@ -163,7 +166,7 @@ async def test_a_ledger_that_another_process_writes_to(tmp_path):
     endpoint = FakeEndpoint(latency_s=0.5)
     async with (
         endpoint as server,
-        open_model(server.model("m"), ledger=tmp_path / "calls.sqlite") as model,
+        open_model(server.model("m"), ModelOptions(ledger=tmp_path / "calls.sqlite")) as model,
     ):
         await model.complete(request("before"))
         other = sqlite3.connect(tmp_path / "calls.sqlite", isolation_level=None)

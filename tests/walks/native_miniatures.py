@@ -816,12 +816,12 @@ def _unit(rows):
     return rows / np.where(length, length, 1)
 
 
-def sighted(argument="", *, allow_random=False, device=None):
+def sighted(argument="", *, allow_random=False):
     """What ``encoder: native_miniatures:sighted`` opens."""
     return Sighted("native_miniatures:sighted")
 
 
-def contriever(argument="", *, allow_random=False, device=None):
+def contriever(argument="", *, allow_random=False):
     """An encoder of passages: what stands for Contriever where there is none."""
     return Sighted("native_miniatures:contriever")
 

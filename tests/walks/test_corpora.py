@@ -1,14 +1,18 @@
-"""Corpora of a release as a service is asked over them: folds, ids to leave out, one's own documents, wrong ids."""
+"""Corpora of a release as a service is asked over them: ids to leave out, wrong ids."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from errors import raises
 from rag_server import as_json, service
 from report_factory import make_release
 
 from demur.cli import main
+from demur.core.errors import UsageError
+from demur.core.records import Document
+from demur.release.corpora import export
 
 pytestmark = pytest.mark.slow
 
@@ -72,135 +76,32 @@ def decline(request):
     return {"text": "I cannot tell from the documents.", "hits": [], "refs": []}
 
 
-def test_each_fold_lacks_its_own_gold_and_is_the_one_that_is_searched(release, tmp_path, capsys):
-    note, held = exported(release, tmp_path / "c", "--folds", "3")
-    folds = ["gold-removed-1", "gold-removed-2", "gold-removed-3"]
-    samples = {s.id: s for s in release[1]}
-    assert set(note["folds"]) == set(samples)
-    sizes = [list(note["folds"].values()).count(name) for name in folds]
-    assert max(sizes) - min(sizes) <= 1
-    for name in folds:
-        gone = set(held["full"]) - set(held[name])
-        mine = {id for s, ids in note["excluded"].items() if note["folds"][s] == name for id in ids}
-        assert gone == mine
-        assert mine
+def test_the_ids_to_leave_out_are_those_that_gold_removed_lacks(release, tmp_path, capsys):
+    note, held = exported(release, tmp_path / "c")
+    gone = set(held["full"]) - set(held["gold-removed"])
+    assert gone == {id for ids in note["excluded"].values() for id in ids}
     _, requests = asked_over(release, tmp_path / "c", decline, tmp_path, capsys)
-    by_question = {s.question: s.id for s in samples.values()}
-    removed = [r for r in requests if r["corpus"] not in ("full", "empty")]
+    by_question = {s.question: s.id for s in release[1]}
+    removed = [r for r in requests if r["corpus"] == "gold-removed"]
     assert removed
-    for request in (
-        removed
-    ):  # the request names the corpus without its gold, and the ids for one index with a filter
-        sample = by_question[request["q"]]
-        assert request["corpus"] == note["folds"][sample]
-        assert set(request["hide"]) == set(note["excluded"][sample])
-        assert not set(request["hide"]) & set(held[request["corpus"]])
+    for request in removed:
+        assert set(request["hide"]) == set(note["excluded"][by_question[request["q"]]])
     assert all(not r["hide"] for r in requests if r["corpus"] == "full")
 
 
-def test_more_folds_than_questions_are_refused_before_any_work(release, tmp_path, capsys):
-    out, n = tmp_path / "c", len(release[1])
-    for folds in (0, n + 1, 100_000):
-        assert (
-            main(["corpus", "export", str(release[0]), "--out", str(out), "--folds", str(folds)])
-            == 2
-        )
-        assert f"give 1 to {min(n, 100)}" in " ".join(capsys.readouterr().err.split())
-    assert not out.exists()
-
-
-def test_an_export_leaves_no_document_of_the_one_before_and_a_failed_one_is_no_corpus(
-    release, tmp_path, capsys
-):
-    """Questions of one release over the documents of another would be answered as if nothing were wrong."""
+def test_a_failed_export_is_no_corpus(release, tmp_path, capsys):
     out = tmp_path / "c"
-    assert (
-        main(
-            [
-                "corpus",
-                "export",
-                str(release[0]),
-                "--out",
-                str(out),
-                "--form",
-                "markdown",
-                "--folds",
-                "2",
-            ]
-        )
-        == 0
-    )
-    (out / "full" / "of-an-earlier-release.md").write_text("# Old\n")
     note, held = exported(release, out)
-    assert sorted(p.name for p in (out / "full").iterdir() if p.is_file()) == ["corpus.jsonl"]
-    assert not [p for p in out.glob("gold-removed-*/*") if p.is_file()]
     before = (out / "full/corpus.jsonl").read_bytes()
-    mine = tmp_path / "mine.jsonl"
-    row = {
-        "id": next(iter(held["full"])),
-        "title": "t",
-        "text": "Another text.",
-        "source": "mine",
-        "licence": "",
-    }
-    mine.write_text(json.dumps(row) + "\n")
-    assert (
-        main(["corpus", "export", str(release[0]), "--out", str(out), "--mix", f"jsonl:{mine}"])
-        == 2
-    )
-    assert row["id"] in capsys.readouterr().err
+    clashing = [Document(id="same", title="", text=text) for text in ("one", "another")]
+    with raises(UsageError, item="same"):
+        export(out, lambda: clashing, list(release[1]), release={}, read_image=lambda ref: b"")
     assert (out / "full/corpus.jsonl").read_bytes() == before
     assert not list(out.glob("*/.*"))
-    run = [
-        "run",
-        str(release[0]),
-        "--scenarios",
-        "whole",
-        "--corpora",
-        str(out),
-        "--system",
-        "prior",
-    ]
-    assert main([*run, "--out", str(tmp_path / "runs")]) == 2
+    run = ["run", str(release[0]), "--scenarios", "whole", "--corpora", str(out)]
+    assert main([*run, "--system", "prior", "--out", str(tmp_path / "runs")]) == 2
     assert str(out) in capsys.readouterr().err
     assert exported(release, out) == (note, held)
-
-
-def test_ones_own_documents_go_in_and_what_they_state_counts(release, tmp_path, capsys):
-    sample = next(s for s in release[1] if not s.images and s.gold)
-    answer = sample.answers.accepted[0][0]
-    mine = tmp_path / "mine.jsonl"
-    rows = [
-        {"id": "own-1", "text": "Nothing of it."},
-        {"id": "own-2", "text": f"{sample.question} {answer}."},
-    ]
-    mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    plain, _ = exported(release, tmp_path / "plain")
-    note, held = exported(release, tmp_path / "mixed", "--mix", f"jsonl:{mine}")
-    for name in ("full", "gold-removed"):
-        assert {"own-1", "own-2"} <= set(held[name])
-        assert note["counts"][name] == plain["counts"][name] + 2
-    assert held["empty"] == {}
-    assert "own-2" in note["stated"][sample.id]
-    assert "own-1" not in str(note["stated"])
-    clash = tmp_path / "clash.jsonl"
-    clash.write_text(json.dumps({"id": sample.gold[0].id, "text": "x"}) + "\n")
-    capsys.readouterr()
-    assert (
-        main(
-            [
-                "corpus",
-                "export",
-                str(release[0]),
-                "--out",
-                str(tmp_path / "x"),
-                "--mix",
-                f"jsonl:{clash}",
-            ]
-        )
-        == 2
-    )
-    assert sample.gold[0].id in capsys.readouterr().err
 
 
 def test_wrong_ids_are_no_gold_and_no_distractor(release, tmp_path, capsys):

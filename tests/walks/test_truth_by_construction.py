@@ -21,7 +21,7 @@ from test_walks import demur as command
 import demur
 from demur.core.records import AnswerSpec, Evidence, Modality, Role, Sample
 from demur.pytest_plugin import demur_gate  # noqa: F401  the fixture
-from demur.release import FunnelStep, freeze
+from demur.release import Draft, FunnelStep, freeze
 
 CAPITALS = """
 Albania Tirana|Algeria Algiers|Angola Luanda|Armenia Yerevan|Austria Vienna|Bahrain Manama|Belgium Brussels|Bolivia Sucre
@@ -72,11 +72,13 @@ def capitals(tmp_path_factory):
     step = FunnelStep(stage="pool", entered=len(samples), kept=len(samples))
     return freeze(
         tmp_path_factory.mktemp("capitals") / "release",
-        name="capitals",
-        version="1.0.0",
-        samples=samples,
-        read_image=Images().read,
-        funnel=[step],
+        Draft(
+            name="capitals",
+            version="1.0.0",
+            samples=samples,
+            read_image=Images().read,
+            funnel=[step],
+        ),
     )
 
 

@@ -45,7 +45,7 @@ from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
 from demur.curation.gates.scheduler import at_once
 from demur.evaluation.runner import commonest
-from demur.release import FunnelStep, Release, check_target, freeze, open_sound
+from demur.release import Draft, FunnelStep, Release, check_target, freeze, open_sound
 from demur.retrieval.recall import Choice
 
 
@@ -166,15 +166,17 @@ async def _freeze_release(
     recall = [row for choice in outcome.choices for row in _recall_rows(choice)]
     freeze(
         ctx.out / "release",
-        name=ctx.recipe.name,
-        version=ctx.recipe.version,
-        samples=outcome.kept_samples,
-        read_image=ctx.read,
-        drops=all_drops(mining_drops, decisions, ctx.pool.left_out),
-        funnel=steps_taken,
-        recall=recall,
-        about=facts,
-        gates=[v for s in outcome.kept_samples for v in gate_verdicts(s, states[s.id], runner)],
+        Draft(
+            name=ctx.recipe.name,
+            version=ctx.recipe.version,
+            samples=outcome.kept_samples,
+            read_image=ctx.read,
+            drops=all_drops(mining_drops, decisions, ctx.pool.left_out),
+            funnel=steps_taken,
+            recall=recall,
+            about=facts,
+            gates=[v for s in outcome.kept_samples for v in gate_verdicts(s, states[s.id], runner)],
+        ),
     )
     return Built(
         open_sound(ctx.out / "release"),

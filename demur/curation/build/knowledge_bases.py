@@ -31,6 +31,7 @@ from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.indexing.folder import checked_manifest
+from demur.indexing.options import IndexOptions
 from demur.pools.read import ALL
 from demur.retrieval.search import Searcher
 
@@ -342,13 +343,15 @@ def index_bases(
             documents,
             base.encoder,
             out / source,
-            text_encoder=base.text_encoder,
-            image_root=pool.root,
-            skip_bad=skip_bad,
-            progress=_report_progress(source, steps, stopped),
-            corpus=source,
-            cut=base.cut,
-            owner=OWNER,
+            IndexOptions(
+                text_encoder=base.text_encoder,
+                image_root=pool.root,
+                skip_bad=skip_bad,
+                progress=_report_progress(source, steps, stopped),
+                corpus=source,
+                cut=base.cut,
+                owner=OWNER,
+            ),
         )
         base.searcher = Searcher(
             out / source, base.encoder, text_encoder=base.text_encoder, prefix=base.prefix

@@ -38,7 +38,7 @@ from demur.curation.from_docs.review import read_review, write_review
 from demur.curation.mining.choose import SearchResult, mine_kind
 from demur.curation.mining.objections import Stock
 from demur.curation.mining.options import MiningOptions
-from demur.release import FunnelStep, Release, check_target, freeze, open_sound
+from demur.release import Draft, FunnelStep, Release, check_target, freeze, open_sound
 from demur.release.corpora import export
 from demur.release.layout import tally
 
@@ -156,13 +156,15 @@ def from_docs(
         read = partial(read_image, root=docs if docs.is_dir() else docs.parent)
         freeze(
             out / "release",
-            name=name,
-            version=version,
-            samples=samples,
-            read_image=read,
-            drops=outcomes.drops,
-            funnel=[_funnel_step(outcomes)],
-            about=facts,
+            Draft(
+                name=name,
+                version=version,
+                samples=samples,
+                read_image=read,
+                drops=outcomes.drops,
+                funnel=[_funnel_step(outcomes)],
+                about=facts,
+            ),
         )
         release = open_sound(out / "release")
         export(

@@ -147,15 +147,14 @@ def check_encoder_name(text: str) -> None:
         raise MissingExtra(f"the {text} encoder", extra=extra, module=module)
 
 
-def open_encoder(text: str, *, allow_random: bool = False, device: str | None = None) -> Encoder:
+def open_encoder(text: str, *, allow_random: bool = False) -> Encoder:
     """The encoder that ``text`` names, loaded and ready.
 
-    A registered factory is called as ``factory(argument, allow_random=..., device=...)``.
+    A registered factory is called as ``factory(argument, allow_random=...)``.
 
     Args:
         text: canonical text, see the module's head.
         allow_random: let a model without trained weights through (tests only); refused otherwise.
-        device: ``cpu``, ``cuda``, ``cuda:1``, ``mps``; None picks the best that is there.
 
     Raises:
         UnknownPart: no encoder of that name.
@@ -165,13 +164,13 @@ def open_encoder(text: str, *, allow_random: bool = False, device: str | None = 
     """
     factory, argument = plugins.find("encoders", text)
     try:
-        signature(factory).bind(argument, allow_random=allow_random, device=device)
+        signature(factory).bind(argument, allow_random=allow_random)
     except TypeError as error:
-        cure = "let it take (argument, *, allow_random, device) and return an encoder (demur.testing.check_encoder)"
+        cure = "let it take (argument, *, allow_random) and return an encoder (demur.testing.check_encoder)"
         raise UsageError(
             f"it cannot be called as an encoder's factory: {error}", item=text, cure=cure
         ) from error
-    encoder: Encoder = factory(argument, allow_random=allow_random, device=device)
+    encoder: Encoder = factory(argument, allow_random=allow_random)
     members = (*Encoder.__annotations__, "fingerprint", "texts", "images")
     lacks = [name for name in members if not hasattr(encoder, name)]
     if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot"):

@@ -68,9 +68,7 @@ _CONTEXT = 77
 class EvaClipEncoder(JointModel):
     """A model that comes with its own code. Texts are cut at 77 tokens."""
 
-    def __init__(
-        self, argument: str, *, allow_random: bool = False, device: str | None = None
-    ) -> None:
+    def __init__(self, argument: str, *, allow_random: bool = False) -> None:
         """Load the model.
 
         Raises:
@@ -96,7 +94,7 @@ class EvaClipEncoder(JointModel):
             )
         require_torch("the evaclip encoder")
         self._device, precision, self._batches = choose_running(
-            options, device, self.name, batch=8, batch_on_gpu=64
+            options, self.name, batch=8, batch_on_gpu=64
         )
         warnings.warn(
             f"running Python code from {source}"

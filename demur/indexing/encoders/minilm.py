@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,6 @@ _READ = 32 * MAX_TOKENS
 _WORD_ENDS = re.compile(r"[ \n!-/:-@^-`{-~\u4e00-\u9fff]")
 """Before these a word ends, whatever follows: blanks, marks, Chinese characters. Brackets may be those of a [MASK]."""
 _LAYERS, _HEADS, _EPSILON = 6, 12, 1e-12
-
-Precision = Literal["int8", "float32"]
-"""Of the products: int8 is more than twice as fast, float32 equals the weights as shipped to the last few bits."""
 
 
 @cache
@@ -99,14 +96,13 @@ def _head_of_text(text: str) -> str:
     return text[: end.start()] if end else text
 
 
-def build_graph(shipped: bytes, precision: Precision) -> bytes:
+def build_graph(shipped: bytes) -> bytes:
     """The network with mean pooling as a serialised ONNX model: ``ids`` (1, tokens) int64 -> ``mean`` (1, 384).
 
     One text at a time: there is no attention mask, because there is no padding.
 
     Args:
         shipped: the package's own model, for its weights.
-        precision: of the products.
 
     Raises:
         DataError: the model is not the expected network.
@@ -152,11 +148,6 @@ def build_graph(shipped: bytes, precision: Precision) -> bytes:
         bias: NDArray[np.float32],
         to: str,
     ) -> str:
-        if precision == "float32":
-            product = node(
-                "MatMul", [x, constant(f"{to}.w", quantised.astype(np.float32) * scale)], f"{to}.xw"
-            )
-            return node("Add", [product, constant(f"{to}.b", bias)], to)
         return node(
             "DynamicQuantizeMatMul",
             [
@@ -248,7 +239,7 @@ class MiniLM:
         self._session = session
 
     @classmethod
-    def open(cls, precision: Precision = "int8") -> MiniLM:
+    def open(cls) -> MiniLM:
         """Load the pinned weights (through the cache of built graphs).
 
         Raises:
@@ -259,10 +250,10 @@ class MiniLM:
 
         data = read_pinned(WEIGHTS)
         built = read_or_build(
-            f"minilm-{precision}.onnx",
+            "minilm-int8.onnx",
             [WEIGHTS.sha256],
             __file__,
-            lambda: build_graph(data, precision),
+            lambda: build_graph(data),
         )
         return cls(session(built))
 

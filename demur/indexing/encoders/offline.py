@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,6 @@ REMEMBERED = 4096
 """Images whose network outputs are kept (5 kB each), so that ``joint`` and ``look`` of one image cost one run."""
 
 _OPTIONS = {
-    "precision": Option(
-        "int8 (default) or float32 products in the sentence encoder", get_args(minilm.Precision)
-    ),
     "threads": Option(
         "how many cores to use (all by default); the vectors are the same", range(1, 1025)
     ),
@@ -72,18 +69,15 @@ class OfflineEncoder:
     batch = 64
     note = "ConSE demo embedder (EfficientNet-Lite0 + MiniLM), not CLIP"
 
-    def __init__(
-        self, argument: str = "", *, allow_random: bool = False, device: str | None = None
-    ) -> None:
+    def __init__(self, argument: str = "", *, allow_random: bool = False) -> None:
         """Load networks and class embeddings.
 
         Args:
-            argument: options only, e.g. ``?precision=float32&threads=1``.
+            argument: options only, e.g. ``?threads=1``.
             allow_random: without meaning here, the weights are pinned.
-            device: ``cpu`` or None.
 
         Raises:
-            UsageError: an unknown option or device, or weights other than the pinned ones.
+            UsageError: an unknown option, or weights other than the pinned ones.
             MissingExtra: the packages of the extra ``demo`` are not installed.
         """
         surplus, options = named("offline", argument, _OPTIONS)
@@ -93,21 +87,15 @@ class OfflineEncoder:
                 item=f"offline:{argument}",
                 cure="write 'offline'",
             )
-        if device not in (None, "cpu"):
-            raise UsageError(
-                f"it runs on the cpu, not on {device!r}", item="offline", cure="drop the device"
-            )
-        precision: minilm.Precision = "float32" if options.get("precision") == "float32" else "int8"
-        self.name = "offline" if precision == "int8" else f"offline?precision={precision}"
+        self.name = "offline"
         self.dims: Mapping[str, int] = {
             "joint": minilm.DIMENSIONS,
             "text": minilm.DIMENSIONS,
             "look": lite0.FEATURES,
         }
-        self._precision = precision
         self._threads = int(options["threads"]) if "threads" in options else cores()
         minilm.tokenizer()  # what it misses is said when the encoder is opened
-        self._sentences = minilm.MiniLM.open(precision)
+        self._sentences = minilm.MiniLM.open()
         self._network = lite0.EfficientNetLite0.open()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="offline-encoder")
         self._seen: OrderedDict[bytes, _Glance] = OrderedDict()
@@ -125,7 +113,7 @@ class OfflineEncoder:
                     minilm.WEIGHTS.sha256,
                     minilm.VERSION,
                 ],
-                "precision": self._precision,
+                "precision": "int8",
                 "max_tokens": minilm.MAX_TOKENS,
                 "conse": [CLASS_NAMES.sha256, TOP_CLASSES, PROMPT],
             }
@@ -187,7 +175,7 @@ class OfflineEncoder:
             return self.texts([PROMPT.format(name) for name in json.loads(self._names)]).tobytes()
 
         data = read_or_build(
-            f"imagenet-names-{self._precision}.f32", [self.fingerprint()], minilm.__file__, build
+            "imagenet-names-int8.f32", [self.fingerprint()], minilm.__file__, build
         )
         return np.frombuffer(data, np.float32).reshape(lite0.CLASSES, minilm.DIMENSIONS)
 

@@ -53,9 +53,7 @@ _OPTIONS = {
 class OpenClipEncoder(JointModel):
     """A model of open_clip."""
 
-    def __init__(
-        self, argument: str, *, allow_random: bool = False, device: str | None = None
-    ) -> None:
+    def __init__(self, argument: str, *, allow_random: bool = False) -> None:
         """Load the model.
 
         Raises:
@@ -70,7 +68,7 @@ class OpenClipEncoder(JointModel):
         with importing("the open_clip encoder", extra="clip", module="open_clip"):
             import open_clip
 
-        self._device, precision, self._batches = choose_running(options, device, self.name)
+        self._device, precision, self._batches = choose_running(options, self.name)
         parsed = _parse_source(source, self.name, allow_random=allow_random)
         self._model, self._preprocess, self._tokenizer = _load(
             parsed, precision, self._device, self.name

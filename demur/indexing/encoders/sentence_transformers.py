@@ -61,9 +61,7 @@ class SentenceTransformersEncoder:
 
     similarity: Literal["cosine", "dot"]
 
-    def __init__(
-        self, argument: str, *, allow_random: bool = False, device: str | None = None
-    ) -> None:
+    def __init__(self, argument: str, *, allow_random: bool = False) -> None:
         """Load the model.
 
         Raises:
@@ -80,7 +78,7 @@ class SentenceTransformersEncoder:
                 item=self.name,
                 cure="e.g. sentence-transformers:facebook/contriever",
             )
-        chosen_device, precision, self._batches = choose_running(options, device, self.name)
+        chosen_device, precision, self._batches = choose_running(options, self.name)
         self._model, declared, missing = _load(source, str(chosen_device), self.name)
         refuse_random(missing, self.name, allowed=allow_random)
         self._model.half() if precision == "fp16" else self._model.float()  # whatever its files have

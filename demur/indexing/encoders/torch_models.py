@@ -35,31 +35,8 @@ def require_torch(needed_by: str) -> None:
         import torch  # noqa: F401
 
 
-def pick_device(device_name: str | None, item: str) -> torch.device:
-    """The device asked for, else the best that is there: CUDA, then MPS, then the CPU.
-
-    Raises:
-        UsageError: the device is unknown to PyTorch or not there.
-    """
-    import torch
-
-    if device_name is None:
-        return torch.device(best_device())
-    try:
-        device = torch.device(device_name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(
-            f"device {device_name!r} cannot be used: {reason}",
-            item=item,
-            cure="leave it out, or give 'cpu'",
-        ) from error
-    return device
-
-
 class Running(NamedTuple):
-    """How a model is run, once options and device are known to make sense."""
+    """How a model is run."""
 
     device: torch.device
     precision: str
@@ -68,7 +45,6 @@ class Running(NamedTuple):
 
 def choose_running(
     options: Mapping[str, str],
-    device: str | None,
     item: str,
     *,
     batch: int = 32,
@@ -80,15 +56,14 @@ def choose_running(
         options: as `named` gave them: their values are ones that they take.
         batch: items per batch to begin with, where the options say nothing.
         batch_on_gpu: the same on CUDA.
-
-    Raises:
-        UsageError: the device cannot be used.
     """
-    chosen_device = pick_device(device, item)
-    on_gpu = chosen_device.type == "cuda"
+    import torch
+
+    device = torch.device(best_device())
+    on_gpu = device.type == "cuda"
     size = int(options.get("batch", batch_on_gpu if on_gpu else batch))
     return Running(
-        chosen_device, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item)
+        device, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item)
     )
 
 
@@ -159,7 +134,7 @@ class Batches:
                     raise UsageError(
                         "a single item does not fit into memory",
                         item=self._item,
-                        cure="choose a smaller model or device='cpu'",
+                        cure="choose a smaller model, or hide the GPU (CUDA_VISIBLE_DEVICES='')",
                     ) from error
                 del error  # it holds the frames, and they the tensors
                 _release_memory()

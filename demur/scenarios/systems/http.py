@@ -96,7 +96,6 @@ class HttpSystem:
         self._slots = asyncio.Semaphore(context.concurrency or mapping.concurrency)
         self._read_image = context.read_image
         self._session: aiohttp.ClientSession | None = None
-        self._warm = False
         self._breaker = Breaker(self.id)
         self._retry = Retry(tries=mapping.retries + 1, timeout_s=mapping.timeout)
 
@@ -161,10 +160,6 @@ class HttpSystem:
     async def answer(self, ask: Ask) -> Response:
         """Ask the service; a failure is this item's error."""
         async with self._slots:
-            if not self._warm:
-                self._warm = True
-                for _ in range(self.mapping.warm_up):
-                    await self._answer_with_retries(ask)
             return await self._answer_with_retries(ask)
 
     async def _answer_with_retries(self, ask: Ask) -> Response:

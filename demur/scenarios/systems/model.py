@@ -179,17 +179,19 @@ class ModelSystem:
     async def _opened(self) -> Model:
         async with self._opening:  # many asks begin at once; only one opens the model
             if self._model is None:
-                from demur.models import open_model
+                from demur.models import ModelOptions, open_model
                 from demur.models.ping import ping
 
                 self._closing = open_model(
                     self.addresses,
-                    ledger=self._context.ledger,
-                    concurrency=self._context.concurrency,
-                    read_image=self._context.read_image,
-                    budget=self._context.budget,
-                    prices=self._context.prices,
-                    before_first=partial(ping, self.addresses, lists=False),
+                    ModelOptions(
+                        ledger=self._context.ledger,
+                        concurrency=self._context.concurrency,
+                        read_image=self._context.read_image,
+                        budget=self._context.budget,
+                        prices=self._context.prices,
+                        before_first=partial(ping, self.addresses, lists=False),
+                    ),
                 )
                 self._model = await self._closing.__aenter__()
             return self._model

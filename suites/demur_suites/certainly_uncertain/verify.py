@@ -17,7 +17,7 @@ from demur.core.store import canonical, write_atomic
 from demur.core.thinking import visible
 from demur.core.uris import read_image as stored
 from demur.evaluation.options import RunOptions
-from demur.models import Budget, model_id, open_model
+from demur.models import Budget, ModelOptions, model_id, open_model
 from demur.models.lenient import LenientModel
 from demur.models.names import addresses_of
 from demur.models.run import complete_all, run_sync
@@ -75,7 +75,9 @@ async def verified(
         return {}
     replies: dict[str, Response] = {}
     why = ""
-    async with open_model(addresses, ledger=ledger, read_image=read_image, **limits) as model:
+    async with open_model(
+        addresses, ModelOptions(ledger=ledger, read_image=read_image, **limits)
+    ) as model:
         requests = [request(*one) for one in answers.items()]
         try:
             lenient = LenientModel(model)

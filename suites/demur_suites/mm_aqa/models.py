@@ -14,7 +14,15 @@ from demur.core.errors import ItemError, UsageError
 from demur.core.images import image_ref
 from demur.core.records import ImagePart, ImageRef, Message, Request, TextPart
 from demur.core.worker import Worker
-from demur.models import Budget, Estimate, estimate_calls, model_id, open_model, run_sync
+from demur.models import (
+    Budget,
+    Estimate,
+    ModelOptions,
+    estimate_calls,
+    model_id,
+    open_model,
+    run_sync,
+)
 from demur.models.lenient import LenientModel
 from demur.models.ping import ping
 from demur_suites.files import note_asked_without
@@ -81,11 +89,13 @@ class Models:
             for name in self.names:
                 model = open_model(
                     name,
-                    ledger=self.ledger,
-                    concurrency=self.concurrency,
-                    budget=bound,
-                    read_image=lambda ref: self._shown[ref.sha256],
-                    before_first=partial(ping, [name], lists=False) if begun else None,
+                    ModelOptions(
+                        ledger=self.ledger,
+                        concurrency=self.concurrency,
+                        budget=bound,
+                        read_image=lambda ref: self._shown[ref.sha256],
+                        before_first=partial(ping, [name], lists=False) if begun else None,
+                    ),
                 )
                 self._opened[name] = LenientModel(await self._stack.enter_async_context(model))
 

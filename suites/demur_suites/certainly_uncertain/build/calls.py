@@ -13,7 +13,7 @@ from demur.core.errors import PermanentError, TransientError
 from demur.core.records import Drop, ImagePart, ImageRef, Message, Request, Response, TextPart
 from demur.core.strict_json import parsed_json
 from demur.core.thinking import visible
-from demur.models import model_id, open_model
+from demur.models import ModelOptions, model_id, open_model
 from demur.models.lenient import LenientModel
 from demur.models.names import addresses_of
 from demur.models.run import complete_all, run_sync
@@ -60,7 +60,9 @@ def replies(
 
     async def all_of() -> dict[str, Response]:
         requests = [request(*one) for one in asked]
-        async with open_model(addresses, ledger=out / "calls.sqlite", image_root=root) as opened:
+        async with open_model(
+            addresses, ModelOptions(ledger=out / "calls.sqlite", image_root=root)
+        ) as opened:
             lenient = LenientModel(opened)
             with suppress(PermanentError, TransientError):  # reported with its item
                 for first in requests[:1]:  # alone, so that all replies have the same form

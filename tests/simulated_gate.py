@@ -1,7 +1,7 @@
-"""Gates of known strength, for tests and benchmarks of curation: ``demur.testing.gates:SimulatedGate``.
+"""Gates of known strength, for tests and benchmarks of curation: ``simulated_gate:SimulatedGate``.
 
     gates:
-      - system: demur.testing.gates:SimulatedGate
+      - system: simulated_gate:SimulatedGate
         name: strong
         options: {strength: 0.6, reading: 0.95, leak: 0.1}
 

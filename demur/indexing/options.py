@@ -1,0 +1,55 @@
+"""How an index is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from demur.core.store import Problems
+from demur.indexing.encoders import Encoder
+from demur.indexing.ivf import Kind
+from demur.indexing.tables import Progress
+
+if TYPE_CHECKING:
+    from demur.indexing.ray import RayEngine
+
+
+@dataclass(frozen=True)
+class IndexOptions:
+    """What `demur.indexing.build.build_index` may be told beside documents, encoder and folder."""
+
+    text_encoder: Encoder | None = None
+    """Serves the space ``text`` in place of the encoder."""
+    image_root: Path | None = None
+    """Folder that relative image paths start from."""
+    kind: Kind | Literal["auto"] = "auto"
+    """Of the dense parts (`demur.indexing.indexes`); ``auto`` chooses for each by size, free memory and ``queries``."""
+    queries: int = 10_000
+    """How many queries ``auto`` expects."""
+    workers: int = 2
+    """Threads that decode images."""
+    skip_bad: bool = False
+    """Leave out, and list in ``skipped.jsonl``, bad rows and documents that repeat an id, are empty, or cannot be
+    embedded (an unreadable image, a NaN vector). Otherwise one error names all that are known: those of the reader and
+    of the texts before anything is embedded."""
+    problems: Problems | None = None
+    """Bad rows that the reader of the documents collected; they are settled with those found here."""
+    progress: bool | Progress = False
+    """Show bars on standard error (lines if that is no terminal); or a function that is called now and then with
+    (stage, items done, items in all or 0)."""
+    engine: RayEngine | None = None
+    """The cluster that embeds and indexes, into the same files; None for this machine."""
+    corpus: str = ""
+    """Name of the documents, for messages."""
+    cut: str = ""
+    """How they were cut into passages (`demur.indexing.chunk.Chunker.setting`), for the manifest."""
+    owner: str = ""
+    """For whom the index is made; "" is the user. An owner may replace its own index: a finished folder of the same
+    documents by the same encoders is kept, whatever its other options and wherever its images are, and an index of
+    another owner that was made of anything else is refused."""
+    fresh: bool = False
+    """The user's index may be replaced though its documents or encoders are others."""
+
+
+USUAL = IndexOptions()
