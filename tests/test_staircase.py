@@ -26,7 +26,7 @@ PRINTING = {
     "demur.release.card",
 }
 """Modules of what is read and shown, and of what goes wrong."""
-PARSED = {"Budget", "JudgeContext", "Prompts", "Problems", "RayEngine", "cores"}
+PARSED = {"Budget", "JudgeContext", "ModelOptions", "Prompts", "Problems", "RayEngine", "cores"}
 """What arguments become."""
 MOST = 3
 """Names of the library in a job of a verb: what opens, what plans, what does the work."""
