@@ -175,7 +175,7 @@ def mined(tmp_path_factory):
     pool, index, out = (str(root / name) for name in ("pool", "index", "mined"))
     by = ["--encoder", "curation_world:quick"]
     assert main(["pool", "build", f"generic:{root}", "--documents", "--out", pool]) == 0
-    assert main(["index", "build", pool, "--out", index, *by, "--lexical", "lucene"]) == 0
+    assert main(["index", "build", pool, "--out", index, *by]) == 0
     words = ["--text", "0", "--visual", "0", "--lexical", "60", "--modes", "lexical"]
     assert main(["mine", pool, "--index", index, *by, "--out", out, *words]) == 0
     return {

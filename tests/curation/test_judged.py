@@ -67,7 +67,7 @@ def test_verify_finds_verdicts_that_no_gate_gave(built, tmp_path):
     manifest["judged"]["methods"]["match"]["verdicts"] += 1
     write_json(folder / "manifest.json", manifest)
     world.seal(folder)
-    assert "verdicts by method" in world.wrong(folder)
+    assert "README.md" in world.wrong(folder)
 
 
 def test_a_judge_that_is_not_ready_is_refused_before_anything_is_asked(tmp_path):
