@@ -185,7 +185,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_remembered(folder, encoder, mon
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(tight._model, "encode_image", never)
-    with raises(UsageError, cure="device"):
+    with raises(UsageError, cure="CUDA_VISIBLE_DEVICES"):
         tight.images(many)
 
     def broken(pixels):

@@ -148,7 +148,7 @@ def test_quick_and_exact_8_bit_products_agree_here():
 
     if onnx_session._saturates_here():
         pytest.skip("this processor's quick products saturate: the exact way is in use")
-    built = minilm.build_graph(read_pinned(minilm.WEIGHTS), "int8")
+    built = minilm.build_graph(read_pinned(minilm.WEIGHTS))
     quick, exact = (
         minilm.MiniLM(onnx_session._open_session(built, exact=e)) for e in (False, True)
     )
