@@ -110,9 +110,7 @@ def test_a_set_of_mm_aqa_is_checked_by_a_model_that_takes_no_temperature(tmp_pat
         }
     rows = [json.loads(line) for line in (tmp_path / "decisions.jsonl").read_text().splitlines()]
     assert [row["status"] for row in rows] == ["unchecked"] * 2  # no panel saw them
-    assert {a["self"]["says"] for row in rows for a in row["attempts"] if "self" in a} == {
-        "unanswerable"
-    }
+    assert {a["verifier"][0] for row in rows for a in row["attempts"]} == {"unanswerable"}
     noted = (tmp_path / "asked-without.json").read_bytes()
     assert json.loads(noted) == {"m": ["temperature"]}
     suite.build(tmp_path, ocr="no", verifier=server.model("m"))  # again, and nothing is asked

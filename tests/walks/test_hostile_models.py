@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from report_factory import make_demo
 
+from demur import models
 from demur.cli import main
-from demur.models import local, names
+from demur.models import local
 
 pytestmark = pytest.mark.integration
 
@@ -68,10 +70,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    patient = names.Retry
-    monkeypatch.setattr(
-        names, "Retry", lambda **_: patient(timeout_s=5, deadline_s=10, tries=2, backoff_s=0.01)
-    )
+    retry = models.Retry(timeout_s=5, deadline_s=10, tries=2, backoff_s=0.01)
+    monkeypatch.setattr(models, "ModelOptions", partial(models.ModelOptions, retry=retry))
 
 
 def run(release: Path, system: str, out: Path) -> tuple[int, list[dict[str, Any]]]:
