@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from sklearn.model_selection import StratifiedKFold
 from demur.core.store import seed_of
 from demur.core.thinking import visible
 from demur.judge import wording
+from demur.judge.deflection import bare_deflections
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -278,6 +280,8 @@ EACH_AROUND = 30
 """Plain answers, other answers and deflections with each of these."""
 EACH = 40
 """Plain answers by each of these, and ten times as many that are a name or number and nothing else."""
+WORDS = 800
+"""Plain answers that are any word of a reply."""
 ENDS = (".", "\u3002", "!", "\u0964")
 WEIGHTS = ROOT / "demur/judge/data/wording.npz"
 
@@ -316,6 +320,10 @@ def rows() -> list[dict[str, Any]]:
     said = plain_answers()
     draw = np.random.default_rng(0)
     alone = ("{}",) * 10
+    replies = " ".join(row["response"] for row in lines(GRADED_NQ) if row["label"] != "deflected")
+    words = sorted({word for word in re.findall(r"\b[a-z]{3,}\b", replies)} - bare_deflections()[0])
+    for word in draw.choice(words, WORDS, replace=False):  # as a bad extractive reader answers
+        found.append({"language": "en", "deflects": False, "text": str(word)})
     for language, forms in [("en", alone), *PLAIN.items()]:
         for form in forms:
             for answer in draw.choice(said, EACH, replace=False):
