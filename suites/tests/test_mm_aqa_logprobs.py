@@ -52,7 +52,10 @@ def test_real_log_probabilities_become_confidences(tmp_path):
     with serving() as model:
         systems = [f"max_prob:{model}"]
         suite.run(
-            folder, systems, tmp_path / "runs", sampling={"max_tokens": 24, "temperature": 0.0}
+            folder,
+            systems,
+            tmp_path / "runs",
+            system_options={"max_tokens": 24, "temperature": 0.0},
         )
 
         async def judged() -> list[float | None]:

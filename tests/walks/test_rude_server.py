@@ -24,9 +24,10 @@ pytestmark = pytest.mark.integration
 IMPATIENT = """
 import sys
 import threading
-from demur.models import names
-patient = names.Retry
-names.Retry = lambda **given: patient(timeout_s=2, deadline_s=4, tries=2, backoff_s=0.01)
+from functools import partial
+from demur import models
+retry = models.Retry(timeout_s=2, deadline_s=4, tries=2, backoff_s=0.01)
+models.ModelOptions = partial(models.ModelOptions, retry=retry)
 from demur.cli import main
 sys.exit(main(sys.argv[1:]))
 """
