@@ -66,6 +66,7 @@ def open_release(
     return Release.open(pull(text.removeprefix("hf:")))
 
 
+@checked
 def evaluate(
     release: StrPath | Release,
     system: SystemLike,

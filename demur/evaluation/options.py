@@ -91,7 +91,8 @@ class RunOptions(Record):
                 cure = did_you_mean(name, list(cls.model_fields))
                 raise UsageError(f"no argument {name!r}", item="evaluate", cure=cure) from None
             misfit = f"{name}={brief(repr(values[name]))}: {problem['msg']}"
-            raise UsageError(misfit, item="evaluate") from error
+            cure = "see what it takes: demur run --help"
+            raise UsageError(misfit, item="evaluate", cure=cure) from error
 
     @cached_property
     def recipes(self) -> tuple[Recipe, ...]:

@@ -462,16 +462,6 @@ def judge_beside(
     return file
 
 
-def answered_tasks(folder: Path, release: Release) -> list[tuple[Task, Response]]:
-    """The questions of a finished run, evidence included, with their answers.
-
-    Raises:
-        UsageError: the run is of another release, or not finished.
-    """
-    answers = _read_finished_run(folder, release)[1]
-    return [(task, answers[task.ask.id]) for task in _remake_tasks(folder, release, answers)]
-
-
 def _remake_tasks(
     folder: Path, release: Release, known: Mapping[str, Response], prompts: Prompts | None = None
 ) -> list[Task]:
