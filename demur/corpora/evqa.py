@@ -101,7 +101,7 @@ def documents(
                 if optional_pictures:
                     notes["pictures that cannot be read"] += 1
                 else:
-                    problems.add(f"{place} ({address})", error.message)
+                    problems.add(place, error.message, address)
                 continue
             yield Document(
                 id=picture_id(url, number),

@@ -33,6 +33,7 @@ from demur.core.records import (
     Verdict,
 )
 from demur.core.store import (
+    Problem,
     Problems,
     digest,
     read_json,
@@ -151,29 +152,30 @@ def read_rows(
             or "write --map COLUMN=FIELD",
         )
     rows, seen = [], set()
-    lacking: list[tuple[str, dict[str, Any]]] = []
+    lacking: list[tuple[Problem, dict[str, Any]]] = []
     for place, number, line in table_rows(path, problems):
         cells, names = _fields(line, columns)
+        id_ = str(line.get("id", "no id"))
         if missing := [name for name in COLUMNS if name not in cells and name != "id"]:
-            lacking.append((f"{place} ({line.get('id', 'no id')}): no {', '.join(missing)}", line))
+            lacking.append((Problem(place, f"no {', '.join(missing)}", id_), line))
             continue
         try:
             row = _grade_row(cells, names, str(number + 1))
         except ValidationError as error:
-            problems.add(f"{place} ({line.get('id', 'no id')})", why_invalid(error))
+            problems.add(place, why_invalid(error), id_)
             continue
         except DataError as error:
-            problems.add(f"{place} ({line.get('id', 'no id')})", str(error))
+            problems.add(place, str(error), id_)
             continue
         if row.id in seen:
-            problems.add(f"{place} ({row.id})", "an earlier line has the same id")
+            problems.add(place, "an earlier line has the same id", row.id)
             continue
         seen.add(row.id)
         rows.append(row)
     if lacking and not seen and not len(problems):
         raise _other_shape(path, lacking[0][1], columns)
-    for why, _ in lacking:
-        problems.note(why)
+    for problem, _ in lacking:
+        problems.note(problem)
     return rows
 
 

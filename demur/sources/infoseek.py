@@ -101,7 +101,7 @@ class InfoSeek(NativeSource):
                         data_id, (sys.intern(qid), sys.intern(str(row.get("entity_text") or "")))
                     )
                 else:
-                    self.problems.add(f"{place} ({data_id})", "data_id or entity_id is missing")
+                    self.problems.add(place, "data_id or entity_id is missing", str(data_id))
         qtype = self.root / f"infoseek_{split}_qtype.jsonl"
         if not qtype.is_file():
             self.notes[

@@ -20,7 +20,7 @@ from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.plugins import spelled
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Piece, Sample
-from demur.core.store import Problems
+from demur.core.store import Problem, Problems
 from demur.core.uris import picture_in, read_uri
 from demur.corpora import NotDownloaded, picture_file
 from demur.corpora.formats import Seen, archive_uris
@@ -164,12 +164,12 @@ class OnceEach(Problems):
         self._target = target
         self._noted = Seen()
 
-    def note(self, line: str) -> None:
+    def note(self, problem: Problem) -> None:
         """Note a problem, unless it was noted before."""
-        if self._noted.add(line):
-            super().note(line)
+        if self._noted.add(str(problem)):
+            super().note(problem)
             if self._target is not None:
-                self._target.note(line)
+                self._target.note(problem)
 
 
 class NativeSource:
@@ -271,7 +271,7 @@ class NativeSource:
         lacks += parts.lacks
         missing = list(parts.missing)
         for statement in (*missing, *lacks):
-            self.problems.add(f"{place} ({id_})", statement)
+            self.problems.add(place, statement, id_)
         defects = {"missing_negatives": "; ".join(missing), DEFECT: "; ".join(lacks)}
         return Sample(
             id=id_,

@@ -148,7 +148,7 @@ def _settle_left_out(pool: Pool, *, named: bool, skip_bad: bool) -> tuple[tuple[
     problems = Problems()
     for row in rows:
         if not row.sample:
-            problems.note(f"{row.source}: {row.reason}" if named else row.reason)
+            problems.add(row.source if named else "", row.reason)
     problems.count(sum(row["bad"] for row in pool.pool_json["counts"]["sources"]) - len(problems))
     problems.settle(skip_bad=skip_bad)
     return tuple(row for row in rows if row.sample), problems.skipped
