@@ -33,6 +33,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
             sub.add_argument(
                 "--private", action="store_true", help="create the hub repository as private"
             )
+        if name == "verify":
+            sub.add_argument(
+                "--submission",
+                action="store_true",
+                help="also list what a venue asks of a benchmark and only people know; exit 1 where any is missing",
+            )
         add_shared(sub, "--json")
 
 
@@ -45,14 +51,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verify(release: Release, args: argparse.Namespace) -> int:
-    from demur.api import verify
+    from demur.api import missing_facts, verify
 
     wrong = verify(release)
     findings = [] if wrong else release.findings
+    missing = dict(missing_facts(release.manifest)) if args.submission else {}
     if args.json:
-        print_json(
-            {"release": args.release, "sound": not wrong, "problems": wrong, "findings": findings}
-        )
+        state = {"release": args.release, "sound": not wrong, "problems": wrong}
+        print_json(state | {"findings": findings, "missing": missing})
     elif wrong:
         say(*map(plain, wrong))
         note(f"demur: {args.release}: {len(wrong)} problem(s) - fetch or build the release again")
@@ -61,8 +67,14 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
         say(
             f"{release.name} {release.version} is sound: {n} files, {samples} samples, sha256 {release.sha256[:16]}",
             *(f"finding: {line}" for line in findings),
+            *(f"missing: {key} - {question}" for key, question in missing.items()),
         )
-    return 1 if wrong else 0
+        if missing:
+            note(
+                f"demur: {args.release}: a submission needs {len(missing)} facts more - "
+                "write them into the recipe and build again; no call is paid twice"
+            )
+    return 1 if wrong or missing else 0
 
 
 def _diff(old: Release, args: argparse.Namespace) -> int:

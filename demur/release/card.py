@@ -16,7 +16,10 @@ import yaml
 from demur.core.records import Drop, Evidence, Modality, Sample
 from demur.core.store import file_digest
 from demur.core.text import plain, whole_number
+from demur.release.croissant import bibtex
 from demur.release.evidence import Separation, evidence_by_source, evidence_table
+from demur.release.facts import NOBODY, facts_of
+from demur.release.layout import canary_text
 
 if TYPE_CHECKING:
     from demur.release import FunnelStep
@@ -117,11 +120,16 @@ def render_card(
     Args:
         folder: of the release, with its tables.
     """
-    counts = manifest["counts"]
+    counts, facts = manifest["counts"], facts_of(manifest)
     title = f"{manifest['name']} {manifest['version']}"
     front = {
         "pretty_name": title,
         "license": "other",
+        "language": list(facts.language) or ["und"],
+        "annotations_creators": ["found", "machine-generated"]
+        if manifest.get("gates")
+        else ["found"],
+        "size_categories": [size_category(counts["samples"])],
         "task_categories": ["question-answering", "visual-question-answering"],
         "tags": ["retrieval-augmented-generation", "abstention", "hallucination", "demur"],
         **tables_for_datasets(
@@ -131,10 +139,7 @@ def render_card(
     parts = [
         "---\n" + yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
         f"# {title}",
-        "A benchmark that measures whether a system answers, deflects, or makes things up when the evidence that it "
-        "is given suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
-        "VLM-DeflectionBench.",
-        _USE,
+        _first_screen(manifest, funnel),
         "## What it has\n\n" + _markdown_table(["feature", ""], _feature_rows(manifest, samples)),
         "## Sources\n\n" + _markdown_table(*_source_rows(manifest, samples)),
         "## Statistics\n\n"
@@ -157,6 +162,41 @@ def render_card(
         + _markdown_table(["source", "of", "licence", "number"], _licence_rows(manifest, samples)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _first_screen(manifest: Mapping[str, Any], funnel: Sequence[FunnelStep]) -> str:
+    """What it is, how many, how it was made in one figure, how to load it, how to cite it."""
+    counts, facts = manifest["counts"], facts_of(manifest)
+    sources = ", ".join(map(escape_markdown, counts["by_source"]))
+    page = f" Its page: {escape_markdown(facts.url)}." if facts.url else ""
+    stages = [f"{step.kept:,} after {escape_markdown(step.stage)}" for step in funnel]
+    entered = [f"{funnel[0].entered:,} candidates"] if funnel else []
+    return "\n\n".join(
+        filter(
+            None,
+            (
+                "It measures whether a system answers, deflects, or makes things up when the evidence that it is given "
+                "suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
+                "VLM-DeflectionBench.",
+                f"**{counts['samples']:,} questions** from {sources}, with {counts['gold']:,} pieces of gold evidence "
+                f"and {counts['distractors']:,} distractors.{page}",
+                " \u2192 ".join([*entered, *stages]),
+                _USE,
+                f"```bibtex\n{bibtex(manifest)}\n```",
+                f"{escape_markdown(canary_text(manifest))}",
+            ),
+        )
+    )
+
+
+def size_category(samples: int) -> str:
+    """The Hub's name for a number of rows.
+
+    >>> size_category(540), size_category(24_000)
+    ('n<1K', '10K<n<100K')
+    """
+    names = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M")
+    return names[min(len(names) - 1, max(0, len(str(samples)) - 3))]
 
 
 def _source_rows(
@@ -493,9 +533,9 @@ def render_citation(manifest: Mapping[str, Any]) -> str:
             "title": manifest["name"],
             "version": manifest["version"],
             "type": "dataset",
-            "authors": [
-                {"name": a} for a in manifest.get("authors") or ["The makers of this release"]
-            ],
+            "authors": [{"name": a} for a in manifest.get("authors") or [NOBODY]],
+            "date-released": manifest["published"],
+            **({"url": facts.url} if (facts := facts_of(manifest)).url else {}),
         },
         sort_keys=False,
         allow_unicode=True,

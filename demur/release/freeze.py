@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid5
 
 from demur.core.errors import UsageError
 from demur.core.parquet import table_writer
@@ -20,6 +23,7 @@ from demur.core.store import (
     write_json,
     write_records,
 )
+from demur.release.facts import facts_of
 from demur.release.layout import (
     DATA_FILES,
     FORMAT,
@@ -29,6 +33,7 @@ from demur.release.layout import (
     SAMPLE_TEXTS,
     VERSION,
     FunnelStep,
+    canary_text,
     count_all,
     documents_of,
     features_of,
@@ -113,26 +118,33 @@ def freeze(out: Path, draft: Draft) -> Path:
         )
     manifest_path = out / "manifest.json"
     ordered = sorted(draft.samples, key=lambda s: s.id)
+    documents = documents_of(ordered)
+    facts = facts_of(draft.about)
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "name": draft.name,
+        "version": draft.version,
+        "demur": __version__,
+        "published": _day_of_publication(manifest_path),
+        "canary": facts.canary or _new_canary(draft),
+        "counts": count_all(ordered, documents),
+        **draft.about,
+    }
     # The manifest is removed first and written last: a folder without one is unfinished, should we be killed.
     with storage_errors(out):
         manifest_path.unlink(missing_ok=True)
-    documents = documents_of(ordered)
-    _write_table(out / "data" / "samples.parquet", _sample_rows(ordered, draft.read_image))
-    _write_table(out / "data" / "evidence.parquet", _evidence_rows(documents, draft.read_image))
+    canary = canary_text(manifest)
+    for table, rows in (
+        ("samples", _sample_rows(ordered, draft.read_image)),
+        ("evidence", _evidence_rows(documents, draft.read_image)),
+    ):
+        _write_table(out / "data" / f"{table}.parquet", (row | {"canary": canary} for row in rows))
     drops = sorted(draft.drops, key=lambda d: (d.sample, d.evidence, d.stage))
     write_records(out / "drops.jsonl", drops)
     gates = sorted(draft.gates, key=lambda v: (v.sample, v.stage, v.evidence))
     write_records(out / "gates.jsonl", gates)
     write_json(out / "funnel.json", [step.model_dump(mode="json") for step in draft.funnel])
     write_json(out / "recall.json", [dict(row) for row in draft.recall])
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "name": draft.name,
-        "version": draft.version,
-        "demur": __version__,
-        "counts": count_all(ordered, documents),
-        **draft.about,
-    }
     write_atomic(
         out / "README.md",
         render_card(out, manifest, ordered, documents, draft.funnel, drops, draft.recall),
@@ -143,6 +155,45 @@ def freeze(out: Path, draft: Draft) -> Path:
     files["croissant.json"] = file_digest(out / "croissant.json")
     write_json(manifest_path, manifest | {"files": files, "sha256": digest(files)})
     return out
+
+
+def today() -> str:
+    """The day, UTC, as ``YYYY-MM-DD``; that of ``SOURCE_DATE_EPOCH`` where it is set, as reproducible builds do.
+
+    Raises:
+        UsageError: the variable is no number of seconds.
+    """
+    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
+    try:
+        moment = datetime.fromtimestamp(int(stated), UTC) if stated else datetime.now(UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(
+            f"{stated[:40]!r} is not a time",
+            item="SOURCE_DATE_EPOCH",
+            cure="give whole seconds since 1970, or unset it",
+        ) from error
+    return moment.date().isoformat()
+
+
+def _day_of_publication(manifest_path: Path) -> str:
+    """The day that the folder's release states already, so that to freeze it again changes nothing; else today."""
+    if manifest_path.exists():
+        return str(read_json(manifest_path).get("published") or today())
+    return today()
+
+
+def _new_canary(draft: Draft) -> str:
+    """A GUID of the benchmark, from its name and the content of its sources: rebuilds have the same."""
+    sources = {
+        name: source.get("sha256", "")
+        for name, source in (draft.about.get("sources") or {}).items()
+    }
+    content = sources or sorted(sample.id for sample in draft.samples)
+    return str(uuid5(CANARIES, canonical([draft.name, content])))
+
+
+CANARIES = UUID("5f0f5a3e-7f0b-4f0e-9f43-3d9e6f6c1a52")
+"""Namespace of canaries."""
 
 
 def _image_column(

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from demur.core.errors import ReleaseError
 from demur.core.records import Evidence, ImageRef, Record, Sample
+from demur.release.facts import DATE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,6 +159,17 @@ def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
     ]
 
 
+CANARY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def canary_text(manifest: Mapping[str, Any]) -> str:
+    """What each row says to whoever trains on it; filters look for the GUID."""
+    return (
+        f"Test data of the benchmark {manifest['name']}: please leave it out of training data. "
+        f"canary GUID {manifest['canary']}"
+    )
+
+
 LINEAGE = ("document", "page", "licence")
 """Columns of ``evidence`` that say where it comes from."""
 
@@ -178,7 +190,11 @@ def schema_of(table: str) -> pa.Schema:
     ]
     if table == "evidence":
         return pa.schema(
-            [*strings("id", *LINEAGE, "modality", "title", "text"), ("image", image), *meta]
+            [
+                *strings("id", *LINEAGE, "modality", "title", "text", "canary"),
+                ("image", image),
+                *meta,
+            ]
         )
     numbers = {"rank": pa.int32(), "score": pa.float64()}
     link = pa.struct([(name, numbers.get(name, pa.string())) for name in ("id", *LINK)])
@@ -196,7 +212,7 @@ def schema_of(table: str) -> pa.Schema:
                 "attributes",
                 "licence",
             ),
-            *strings("source_ref"),
+            *strings("source_ref", "canary"),
             ("answerable", pa.bool_()),
             ("images", pa.list_(image)),
             ("images_meta", pa.list_(pa.struct(meta))),
@@ -227,6 +243,8 @@ def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
         ("name", NAME),
         ("version", VERSION),
         ("demur", re.compile(r"[0-9A-Za-z.+!-]{1,40}")),
+        ("canary", CANARY),
+        ("published", re.compile(DATE)),
     ):
         value = manifest.get(key)
         if not isinstance(value, str) or not form.fullmatch(value):

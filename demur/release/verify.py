@@ -19,6 +19,8 @@ from demur.corpora.lineage import page_of
 from demur.release.evidence import measure_separation
 from demur.release.layout import (
     CARRIERS,
+    TABLES,
+    canary_text,
     count_all,
     documents_of,
     evidence_licences,
@@ -37,7 +39,7 @@ def verify(release: Release) -> list[str]:
     It checks the hashes of all files; unreadable and foreign files; ids; evidence missing from the tables; images that
     do not decode, or have another hash or size; gold among the distractors (by id, by content, or nearly); a query
     image among the evidence (also re-encoded or resized); answers in the question; fewer distractors than the recipe's
-    K_min; a correct gate where none may be; a funnel that does not add up; counts, licences and separation in the manifest
+    K_min; rows without the canary; a correct gate where none may be; a funnel that does not add up; counts, licences and separation in the manifest
     that do not follow from the tables; and a card, citation or Croissant that does not follow from manifest and tables.
     """
     faults = list(_file_faults(release))
@@ -135,6 +137,12 @@ def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
 def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     """Each sample has gold, enough distractors, and the right answer column."""
     k_min = ((release.manifest.get("recipe") or {}).get("rules") or {}).get("k_min", 0)
+    for table in TABLES:
+        lacking = sum(
+            text != canary_text(release.manifest) for text in release.column(table, "canary")
+        )
+        if lacking:
+            yield f"data/{table}.parquet: {lacking} rows do not carry the canary of the manifest"
     for s in samples:
         if s.answerable and not s.gold:
             yield f"{s.id}: has no gold evidence"

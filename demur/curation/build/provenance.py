@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.records import GateVerdict, Sample
+from demur.curation.build.folder import day_begun
 from demur.curation.build.knowledge_bases import KnowledgeBase
 from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.topics import Drift
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
     """The recipe as a release states it: without folders of this machine."""
-    facts = recipe.model_dump(mode="json")
+    facts = recipe.model_dump(mode="json", exclude={"card"})
     for source in facts["sources"]:
         del source["path"]
     for retrieval in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
@@ -120,6 +121,8 @@ def describe_build(ctx: BuildContext, outcome: BuildOutcome) -> dict[str, Any]:
         "topics": [d.model_dump(mode="json") for d in topics],
         "limits": list(recipe.limits),
         "authors": list(recipe.authors),
+        "card": recipe.card.model_dump(mode="json"),
+        "published": recipe.card.published or day_begun(ctx.out),
     }
 
 

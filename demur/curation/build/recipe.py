@@ -21,6 +21,7 @@ from demur.curation.build.presets import PRESETS
 from demur.curation.gates.funnel import Rules, Stage
 from demur.curation.gates.spec import GateSpec
 from demur.curation.mining.options import MiningOptions
+from demur.release.facts import NOBODY, CardFacts
 from demur.release.layout import NAME, VERSION
 
 CHUNK = r"^\d+:\d+$"
@@ -107,7 +108,9 @@ class BuildRecipe(Record):
     """A model that names the topics found in the questions from ten representative ones of each; None: their words."""
     limits: tuple[str, ...] = ()
     """Lines for the dataset card: what this release cannot be used for."""
-    authors: tuple[str, ...] = ("The makers of this release",)
+    authors: tuple[str, ...] = (NOBODY,)
+    card: CardFacts = Field(default_factory=CardFacts)
+    """What only people know about the benchmark; `demur release verify --submission` asks for what is missing."""
 
     @model_validator(mode="before")
     @classmethod
