@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from demur.release.diff import difference
     from demur.release.evidence import evidence_by_source, evidence_table
     from demur.release.export_corpora import export_corpora
-    from demur.release.push import push
     from demur.release.facts import missing_facts
+    from demur.release.push import push
     from demur.release.verify import verify
     from demur.reports.agree import agreement_of, corrections_of
     from demur.reports.annotate import draw_sheet, open_task, take
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from demur.reports.gate import plan_gate
     from demur.reports.judges import compare_judges
     from demur.reports.official import score_records, scores_of
+    from demur.reports.published_results import write_every_eval_ever, write_hub_results
     from demur.reports.rag import rag_tables
     from demur.scenarios.systems.http_probe import probe_service
     from demur.sources import options_of
@@ -111,6 +112,7 @@ _ROOMS = {
     "reports.gate": "plan_gate",
     "reports.judges": "compare_judges",
     "reports.official": "score_records scores_of",
+    "reports.published_results": "write_every_eval_ever write_hub_results",
     "reports.rag": "rag_tables",
     "scenarios.systems.http_probe": "probe_service",
 }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
 
+from demur.core.clock import today
 from demur.core.errors import UsageError
 from demur.core.parquet import table_writer
 from demur.core.records import Drop, Evidence, GateVerdict, ImageRef, Sample
@@ -155,24 +154,6 @@ def freeze(out: Path, draft: Draft) -> Path:
     files["croissant.json"] = file_digest(out / "croissant.json")
     write_json(manifest_path, manifest | {"files": files, "sha256": digest(files)})
     return out
-
-
-def today() -> str:
-    """The day, UTC, as ``YYYY-MM-DD``; that of ``SOURCE_DATE_EPOCH`` where it is set, as reproducible builds do.
-
-    Raises:
-        UsageError: the variable is no number of seconds.
-    """
-    stated = os.environ.get("SOURCE_DATE_EPOCH", "")
-    try:
-        moment = datetime.fromtimestamp(int(stated), UTC) if stated else datetime.now(UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        raise UsageError(
-            f"{stated[:40]!r} is not a time",
-            item="SOURCE_DATE_EPOCH",
-            cure="give whole seconds since 1970, or unset it",
-        ) from error
-    return moment.date().isoformat()
 
 
 def _day_of_publication(manifest_path: Path) -> str:

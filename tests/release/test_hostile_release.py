@@ -662,7 +662,8 @@ def test_croissant_is_valid_and_its_records_load_with_images(release):
     assert not found.metadata.ctx.issues.warnings
     stated = found.metadata
     assert str(stated.date_published.date()) == Release.open(release).manifest["published"]
-    assert len(stated.data_use_cases) == 1 and "Evaluation" in stated.data_use_cases[0]
+    assert len(stated.data_use_cases) == 1
+    assert "Evaluation" in stated.data_use_cases[0]
     samples = list(Release.open(release).samples())
     rows = list(found.records("samples"))
     assert [r["samples/id"].decode() for r in rows] == [s.id for s in samples]

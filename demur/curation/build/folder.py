@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from demur.core.clock import today
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.store import read_json, write_atomic, write_json
 from demur.core.untrusted import Choice, check
 from demur.curation.build.recipe import BuildRecipe, load_recipe, parse_recipe
-from demur.release.freeze import today
 
 RECIPE = "recipe.yaml"
 """The enlarged recipe that `demur rebuild` writes into a build folder."""
