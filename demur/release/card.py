@@ -20,6 +20,7 @@ from demur.release.croissant import bibtex
 from demur.release.evidence import Separation, evidence_by_source, evidence_table
 from demur.release.facts import NOBODY, facts_of
 from demur.release.layout import canary_text
+from demur.release.tasks import CONFIG, table_of
 
 if TYPE_CHECKING:
     from demur.release import FunnelStep
@@ -36,7 +37,11 @@ _USE = (
 
 
 def tables_for_datasets(
-    folder: Path, title: str, rows: Mapping[str, int], split: str
+    folder: Path,
+    title: str,
+    rows: Mapping[str, int],
+    split: str,
+    scenarios: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The front matter of a card by which `datasets` finds the tables ``data/NAME.parquet`` and tells them from others.
 
@@ -48,6 +53,7 @@ def tables_for_datasets(
         title: of what the tables hold, for readers.
         rows: of each table by its name; the first is the default.
         split: that the rows belong to.
+        scenarios: scenario -> rows of its table (`demur.release.tasks`); a split each of one more configuration.
     """
     configs: list[dict[str, Any]] = []
     infos: list[dict[str, Any]] = []
@@ -64,6 +70,28 @@ def tables_for_datasets(
                 "config_name": name,
                 "description": f"{title}: {path.name}, sha256 {file_digest(path)}",
                 "splits": [{"name": split, "num_bytes": size, "num_examples": count}],
+                "download_size": size,
+                "dataset_size": size,
+            }
+        )
+    if scenarios:
+        paths = {name: folder / table_of(name) for name in scenarios}
+        hashes = ", ".join(file_digest(path) for path in paths.values())
+        size = sum(path.stat().st_size for path in paths.values())
+        configs.append(
+            {
+                "config_name": CONFIG,
+                "data_files": [{"split": name, "path": table_of(name)} for name in scenarios],
+            }
+        )
+        infos.append(
+            {
+                "config_name": CONFIG,
+                "description": f"{title}: questions of text alone by scenario, sha256 {hashes}",
+                "splits": [
+                    {"name": name, "num_bytes": paths[name].stat().st_size, "num_examples": count}
+                    for name, count in scenarios.items()
+                ],
                 "download_size": size,
                 "dataset_size": size,
             }
@@ -133,7 +161,11 @@ def render_card(
         "task_categories": ["question-answering", "visual-question-answering"],
         "tags": ["retrieval-augmented-generation", "abstention", "hallucination", "demur"],
         **tables_for_datasets(
-            folder, title, {"samples": counts["samples"], "evidence": counts["documents"]}, "test"
+            folder,
+            title,
+            {"samples": counts["samples"], "evidence": counts["documents"]},
+            "test",
+            manifest.get("scenarios"),
         ),
     }
     parts = [

@@ -41,6 +41,7 @@ _KINDS = {
     "json": "application/json",
     "md": "text/markdown",
     "cff": "application/yaml",
+    "yaml": "application/yaml",
 }
 
 

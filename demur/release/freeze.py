@@ -24,7 +24,6 @@ from demur.core.store import (
 )
 from demur.release.facts import facts_of
 from demur.release.layout import (
-    DATA_FILES,
     FORMAT,
     LINEAGE,
     LINK,
@@ -36,10 +35,12 @@ from demur.release.layout import (
     count_all,
     documents_of,
     features_of,
+    files_of,
     image_name,
     schema_of,
     size_columns,
 )
+from demur.release.tasks import EVAL, ScenarioRow, eval_yaml, table_of
 
 ROWS = 256
 """Most rows of a table's row group."""
@@ -80,6 +81,7 @@ class Draft:
         samples: kept samples with gold and distractors; written in the order of their ids.
         recall: rows of the table of retrieval modes.
         gates: the gates' verdicts on the kept samples.
+        scenarios: scenario -> its questions of text alone, for the Hub's leaderboard (`demur.release.tasks`).
         about: manifest entries on recipe, models, prompts, seeds, sources; JSON-safe.
     """
 
@@ -91,6 +93,7 @@ class Draft:
     funnel: Sequence[FunnelStep] = ()
     recall: Sequence[Mapping[str, Any]] = ()
     gates: Iterable[GateVerdict] = ()
+    scenarios: Mapping[str, Sequence[ScenarioRow]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -138,6 +141,13 @@ def freeze(out: Path, draft: Draft) -> Path:
         ("evidence", _evidence_rows(documents, draft.read_image)),
     ):
         _write_table(out / "data" / f"{table}.parquet", (row | {"canary": canary} for row in rows))
+    for scenario, questions in draft.scenarios.items():
+        _write_table(
+            out / table_of(scenario), (row._asdict() | {"canary": canary} for row in questions)
+        )
+    manifest["scenarios"] = {name: len(rows) for name, rows in sorted(draft.scenarios.items())}
+    if draft.scenarios:
+        write_atomic(out / EVAL, eval_yaml(manifest, manifest["scenarios"]))
     drops = sorted(draft.drops, key=lambda d: (d.sample, d.evidence, d.stage))
     write_records(out / "drops.jsonl", drops)
     gates = sorted(draft.gates, key=lambda v: (v.sample, v.stage, v.evidence))
@@ -149,7 +159,7 @@ def freeze(out: Path, draft: Draft) -> Path:
         render_card(out, manifest, ordered, documents, draft.funnel, drops, draft.recall),
     )
     write_atomic(out / "CITATION.cff", render_citation(manifest))
-    files = {n: file_digest(out / n) for n in DATA_FILES}
+    files = {n: file_digest(out / n) for n in files_of(manifest)}
     write_json(out / "croissant.json", croissant_metadata(manifest, files))
     files["croissant.json"] = file_digest(out / "croissant.json")
     write_json(manifest_path, manifest | {"files": files, "sha256": digest(files)})

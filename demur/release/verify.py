@@ -28,6 +28,7 @@ from demur.release.layout import (
     tally,
 )
 from demur.release.release import Picture, Release
+from demur.release.tasks import EVAL, eval_yaml
 
 if TYPE_CHECKING:
     from demur.corpora.near_duplicates import ImageHash
@@ -137,7 +138,12 @@ def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
 def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     """Each sample has gold, enough distractors, and the right answer column."""
     k_min = ((release.manifest.get("recipe") or {}).get("rules") or {}).get("k_min", 0)
-    for table in TABLES:
+    scenarios = [f"scenario-{name}" for name in release.manifest.get("scenarios") or ()]
+    known_ids = {sample.id for sample in samples}
+    for table in scenarios:
+        foreign = set(release.column(table, "sample")) - known_ids
+        yield from (f"data/{table}.parquet: {i} is no sample" for i in sorted(foreign))
+    for table in (*TABLES, *scenarios):
         lacking = sum(
             text != canary_text(release.manifest) for text in release.column(table, "canary")
         )
@@ -380,6 +386,8 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
             ),
             "CITATION.cff": render_citation(manifest),
         }
+        if scenarios := manifest.get("scenarios"):
+            derived_files[EVAL] = eval_yaml(manifest, scenarios)
         files = {k: v for k, v in release.manifest["files"].items() if k != "croissant.json"}
         if read_json(release.folder / "croissant.json") != croissant_metadata(manifest, files):
             yield "croissant.json: does not follow from manifest and files"

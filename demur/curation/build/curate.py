@@ -44,6 +44,7 @@ from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
 from demur.curation.gates.scheduler import at_once
+from demur.evaluation.for_hub import scenario_rows
 from demur.evaluation.runner import commonest
 from demur.release import Draft, FunnelStep, Release, check_target, freeze, open_sound
 from demur.retrieval.recall import Choice
@@ -175,6 +176,7 @@ async def _freeze_release(
             funnel=steps_taken,
             recall=recall,
             about=facts,
+            scenarios=scenario_rows(sorted(outcome.kept_samples, key=lambda s: s.id)),
             gates=[v for s in outcome.kept_samples for v in gate_verdicts(s, states[s.id], runner)],
         ),
     )

@@ -38,6 +38,7 @@ from demur.curation.from_docs.review import read_review, write_review
 from demur.curation.mining.choose import SearchResult, mine_kind
 from demur.curation.mining.objections import Stock
 from demur.curation.mining.options import MiningOptions
+from demur.evaluation.for_hub import scenario_rows
 from demur.release import Draft, FunnelStep, Release, check_target, freeze, open_sound
 from demur.release.corpora import export
 from demur.release.layout import tally
@@ -164,6 +165,7 @@ def from_docs(
                 drops=outcomes.drops,
                 funnel=[_funnel_step(outcomes)],
                 about=facts,
+                scenarios=scenario_rows(sorted(samples, key=lambda s: s.id)),
             ),
         )
         release = open_sound(out / "release")
