@@ -7,9 +7,10 @@ what is known to be wrong) is in the manifest, and `demur.release.responsible_ai
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from demur.core.records import Record
 
@@ -42,6 +43,12 @@ class CardFacts(Record):
     """Who maintains it and how errors are reported."""
     uses: str = ""
     """Uses beside evaluation that were tried or are advised against."""
+
+    @field_validator("published", mode="before")
+    @classmethod
+    def _day_of_yaml(cls, value: Any) -> Any:
+        """YAML reads a day without quotes as a date."""
+        return value.isoformat() if isinstance(value, date) else value
 
 
 def facts_of(manifest: Mapping[str, Any]) -> CardFacts:
