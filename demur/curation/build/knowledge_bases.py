@@ -31,6 +31,7 @@ from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.indexing.folder import checked_manifest
+from demur.indexing.gpu import load_faiss
 from demur.indexing.options import IndexOptions
 from demur.pools.read import ALL
 from demur.retrieval.search import Searcher
@@ -126,6 +127,7 @@ def open_bases(
             knowledge_base.chunker = open_chunker(retrieval.chunk, retrieval.tokenizer, base)
         if encoder is None:
             continue
+        load_faiss()
         knowledge_base.encoder = opened(retrieval.encoder)
         knowledge_base.text_encoder = (
             opened(retrieval.text_encoder) if retrieval.text_encoder else None
