@@ -161,7 +161,10 @@ class Exact:
         rooms = [(card, card.room()) for card in gpu.cards()] if self._held is None else []
         rows = count if self._held else sum(room for _, room in rooms) // (4 * dims)
         if not (rows and count):
-            propose = _by_processors(self._vectors)
+
+            def propose(part: Floats, _: Rows, take: int) -> Neighbours:
+                return _nearest(part, self._vectors, take)
+
             return exact_rerank(
                 queries, self._vectors, k, propose, largest_norm=norm, ordered=ordered
             )
@@ -199,30 +202,25 @@ Propose = Callable[[Floats, Rows, int], Neighbours]
 def _by_cards(held: gpu.Held, vectors: Floats) -> Propose:
     """What the cards find; processors, where it is more than a card can give."""
 
-    def propose(queries: Floats, places: Rows, take: int) -> Neighbours:
+    def propose(queries: Floats, _: Rows, take: int) -> Neighbours:
         if take > gpu.MOST:
-            return _by_processors(vectors)(queries, places, take)
+            return _nearest(queries, vectors, take)
         return merge_shards([Neighbours(*near) for near in held.nearest(queries, take)], take)
 
     return propose
 
 
-def _by_processors(vectors: Floats) -> Propose:
-    """What whichever of faiss's kernels is fastest for the batch finds."""
-
-    def propose(queries: Floats, _: Rows, take: int) -> Neighbours:
-        faiss = gpu.load_faiss()
-        before = faiss.cvar.distance_compute_blas_threshold
-        # faiss compares queries x dimensions with the threshold. The kernel changes the speed and the bits of the
-        # scores, never the result.
-        faiss.cvar.distance_compute_blas_threshold = 0 if len(queries) >= BLAS_FROM else 1 << 30
-        try:
-            inner = faiss.METRIC_INNER_PRODUCT
-            return Neighbours(*faiss.knn(queries, vectors, take, metric=inner))
-        finally:
-            faiss.cvar.distance_compute_blas_threshold = before
-
-    return propose
+def _nearest(queries: Floats, vectors: Floats, k: int) -> Neighbours:
+    """Approximate float32 scores and rows of the best k, by whichever of faiss's kernels is fastest for this batch."""
+    faiss = gpu.load_faiss()
+    before = faiss.cvar.distance_compute_blas_threshold
+    # faiss compares queries x dimensions with the threshold. The kernel changes the speed and the bits of the scores,
+    # never the result.
+    faiss.cvar.distance_compute_blas_threshold = 0 if len(queries) >= BLAS_FROM else 1 << 30
+    try:
+        return Neighbours(*faiss.knn(queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT))
+    finally:
+        faiss.cvar.distance_compute_blas_threshold = before
 
 
 def exact_rerank(
