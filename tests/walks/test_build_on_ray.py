@@ -51,6 +51,8 @@ def test_a_build_and_a_rebuild_on_a_cluster_are_those_of_one_process(nodes, tmp_
     assert searches
     for folder in ("release", "index"):
         for suffix in ("", "-more"):
-            here, there = (files(tmp_path / f"{name}{suffix}" / folder) for name in ("here", "there"))
+            here, there = (
+                files(tmp_path / f"{name}{suffix}" / folder) for name in ("here", "there")
+            )
             assert here == there
             assert len(here) > 5
