@@ -83,9 +83,17 @@ class _Embedding:
     """Embeds runs of items; it opens the encoder with the first, whose error says what is wrong with it."""
 
     def __init__(
-        self, items: Sequence[Item], name: str, fingerprint: str, space: str, workers: int
+        self,
+        items: Sequence[Item],
+        name: str,
+        fingerprint: str,
+        space: str,
+        workers: int,
+        *,
+        runs_code: bool,
     ) -> None:
         self._items, self._name, self._fingerprint = items, name, fingerprint
+        self._runs_code = runs_code
         self._space, self._workers = space, workers
         self._encoder: Encoder | None = None
         self._one_at_a_time = Lock()
@@ -97,7 +105,7 @@ class _Embedding:
             return make_shard(self._items[slice(*run)], self._encoder, self._space, self._workers)
 
     def _opened(self) -> Encoder:
-        with trusting(code=True):  # the driver has opened it, or would not ask
+        with trusting(code=self._runs_code):  # as the driver has opened it
             encoder = open_encoder(self._name, allow_random=True)  # the fingerprint decides
         if fingerprint_of(encoder) != self._fingerprint:
             raise UsageError(
@@ -237,7 +245,15 @@ class RayEngine:
 
         ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk.
         """
-        opened = partial(_Embedding, items, encoder.name, fingerprint_of(encoder), space, workers)
+        opened = partial(
+            _Embedding,
+            items,
+            encoder.name,
+            fingerprint_of(encoder),
+            space,
+            workers,
+            runs_code=getattr(encoder, "runs_code", True),  # who does not say cannot do without
+        )
         return embed(
             items,
             encoder,

@@ -4,7 +4,8 @@ An encoder is named by text that parses back, and that same text stands in manif
 
     offline                                           torch-free, real, small; ConSE, not CLIP
     open_clip:EVA02-B-16/merged2b_s8b_b131k           any open_clip model and tag, local checkpoint or hub name
-    sentence-transformers:facebook/contriever         sentences only
+    sentence-transformers:facebook/contriever         texts, images, or both as one, as the model reads them
+    multi-vector:lightonai/GTE-ModernColBERT-v1       a vector for each token (late interaction)
     evaclip:BAAI/EVA-CLIP-8B?trust_remote_code=yes    code from the hub, only when asked for
 
 Options follow a question mark, as in an address: ``NAME:ARGUMENT?key=value&key=value``. Each encoder's file
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     """(n, d) float32, one row per item."""
 
 __all__ = [
+    "Cutting",
     "Encoder",
+    "Fusing",
     "Option",
     "Preparing",
     "Role",
@@ -61,8 +64,9 @@ class Encoder(Protocol):
     """Canonical text that parses back: `open_encoder` of it gives an equal encoder."""
     note: str
     """One honest line for manifests and reports."""
-    similarity: Literal["cosine", "dot"]
-    """How two vectors are compared; cosine encoders return L2-normalised rows."""
+    similarity: Literal["cosine", "dot", "maxsim"]
+    """How two vectors are compared; cosine encoders return L2-normalised rows. ``maxsim`` is late interaction: in place
+    of a row each item has a matrix, (tokens, d), and ``texts`` and ``images`` return a list of them."""
     dims: Mapping[str, int]
     """Space -> number of dimensions; exactly the spaces that it serves."""
 
@@ -94,6 +98,34 @@ class Preparing(Protocol):
 
     def images_prepared(self, prepared: Sequence[NDArray[Any]], space: str = "joint") -> Vectors:
         """``images`` of what `prepared` gave: the same rows."""
+        ...
+
+
+@runtime_checkable
+class Fusing(Protocol):
+    """What an `Encoder` adds that can read a text and an image as one."""
+
+    fuses: bool
+    """Whether this one can."""
+
+    def together(
+        self,
+        texts: Sequence[str],
+        images: Sequence[Image],
+        space: str = "joint",
+        *,
+        role: Role = "query",
+    ) -> Vectors:
+        """Rows (n, d) float32: the n-th of the n-th text and the n-th image."""
+        ...
+
+
+@runtime_checkable
+class Cutting(Protocol):
+    """What an `Encoder` adds that knows how much of a text it reads."""
+
+    def cut(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> int:
+        """How many of ``texts`` are longer, by its own tokenizer: their end does not reach the vector."""
         ...
 
 
@@ -129,6 +161,7 @@ _MODULES = {
     "offline": ("demo", "onnxruntime"),
     "open_clip": ("clip", "open_clip"),
     "sentence-transformers": ("clip", "sentence_transformers"),
+    "multi-vector": ("clip", "sentence_transformers"),
     "evaclip": ("clip", "transformers"),
 }
 """Encoder -> the extra with its packages, and one of these."""
@@ -173,11 +206,11 @@ def open_encoder(text: str, *, allow_random: bool = False) -> Encoder:
     encoder: Encoder = factory(argument, allow_random=allow_random)
     members = (*Encoder.__annotations__, "fingerprint", "texts", "images")
     lacks = [name for name in members if not hasattr(encoder, name)]
-    if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot"):
+    if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot", "maxsim"):
         why = (
             f"it has no {', '.join(lacks)}"
             if lacks
-            else "its dims are empty, or its similarity is not cosine or dot"
+            else "its dims are empty, or its similarity is not cosine, dot or maxsim"
         )
         raise UsageError(
             f"not an encoder: {why}",

@@ -130,6 +130,10 @@ class OfflineEncoder:
         width = space_of(self, space, "texts")
         return _unit_rows(self._shared_out(self._sentences.mean, minilm.tokenize(texts)), width)
 
+    def cut(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> int:
+        """How many texts have more than 256 tokens, so that their end is not embedded."""
+        return sum(map(minilm.is_cut, texts))
+
     def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
         """Unit rows: (n, 384) in ``joint`` (by ConSE), (n, 1280) in ``look`` (pooled features).
 
