@@ -40,12 +40,14 @@ __all__ = [
     "Option",
     "Preparing",
     "Role",
+    "Similarity",
     "fingerprint_of",
     "named",
     "open_encoder",
     "space_of",
 ]
 
+Similarity = Literal["cosine", "dot", "maxsim"]
 Role = Literal["passage", "query"]
 """What a text is for: models such as e5 put a different prefix before each; most make no difference."""
 
@@ -64,7 +66,7 @@ class Encoder(Protocol):
     """Canonical text that parses back: `open_encoder` of it gives an equal encoder."""
     note: str
     """One honest line for manifests and reports."""
-    similarity: Literal["cosine", "dot", "maxsim"]
+    similarity: Similarity
     """How two vectors are compared; cosine encoders return L2-normalised rows. ``maxsim`` is late interaction: in place
     of a row each item has a matrix, (tokens, d), and ``texts`` and ``images`` return a list of them."""
     dims: Mapping[str, int]
