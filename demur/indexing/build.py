@@ -8,7 +8,7 @@
     out/skipped.jsonl          what could not be indexed, each with its reason
 
 The parts are the dense ones of `demur.indexing.parts`, for the spaces that the encoder serves, and ``lexical``: BM25
-over documents with text.
+over documents with text; of these, the ones that are asked for. A part that has the vectors of another has no folder.
 
 A page is what documents share under `Document.page` (a document without one is a page of its own). Its title is
 ``attributes["page_title"]`` or else the title of its first document; its summary is ``attributes["summary"]`` or else
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from demur.core.docstore import LINES as DOCUMENT_LINES
 from demur.core.docstore import Documents
-from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
+from demur.core.errors import DataError, IndexFileError, StorageError, UnknownPart, UsageError
 from demur.core.records import Document, Drop
 from demur.core.store import (
     Problems,
@@ -52,11 +52,18 @@ from demur.core.system import release_memory
 from demur.core.text import plain
 from demur.core.version import __version__
 from demur.indexing.bm25 import build_bm25
-from demur.indexing.encoders import Encoder, fingerprint_of
+from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.ivf import KINDS
-from demur.indexing.options import USUAL, IndexOptions
-from demur.indexing.parts import DENSE_PARTS, build_dense, copy_vectors, keep_vectors, passage_text
+from demur.indexing.options import PARTS, USUAL, IndexOptions
+from demur.indexing.parts import (
+    DENSE_PARTS,
+    build_dense,
+    copy_vectors,
+    keep_vectors,
+    passage_text,
+    twin_of,
+)
 from demur.indexing.tables import Table, in_blocks, read_documents, save, save_rows, write_pages
 
 LINES = f"documents/{DOCUMENT_LINES}"
@@ -93,6 +100,8 @@ def build_index(
             f"no index kind named {options.kind!r}; known: auto, {', '.join(KINDS)}",
             cure="choose one of them",
         )
+    if unknown := sorted(set(options.parts) - set(PARTS)):
+        raise UnknownPart("part of an index", unknown[0], PARTS, hint="or leave parts out")
     out = out.resolve() if out.is_symlink() else out  # its target is replaced, not the link
     _check_folder(out)
     encoders = {space: encoder for space in encoder.dims}
@@ -149,7 +158,7 @@ def _build(
     for drop in of_documents:
         problems.add(drop.evidence, drop.reason)
     problems.settle(skip_bad=options.skip_bad)
-    if len(texts):
+    if len(texts) and "lexical" in options.parts:
         parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical")
     for name in ("texts.npy", "images.npy", "every.npy"):
         (work / name).unlink()
@@ -177,15 +186,20 @@ def _build_dense_parts(
     """Part -> its entry for the manifest; and what could not be embedded."""
     parts: dict[str, Any] = {}
     drops: list[Drop] = []
+    spaces = stored_names(made_of.encoders)
     for part in DENSE_PARTS:
         folder = work / "parts" / part.name
-        if part.space not in made_of.encoders or not len(rows[part.over]):
-            shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of other documents
+        served = part.name in options.parts and part.space in spaces and len(rows[part.over])
+        twin = twin_of(part, spaces[part.space], parts) if served else ""
+        if twin:
+            parts[part.name] = parts[twin] | {"vectors_of": twin}
+        if twin or not served:
+            shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of another kind
             continue
         over = pages if part.over == "pages" else made_of.table.documents
-        encoder = made_of.encoders[part.space]
+        space = spaces[part.space]
         parts[part.name], failed = build_dense(
-            part, encoder, over, rows[part.over], folder, options
+            part, space, made_of.encoders[space], over, rows[part.over], folder, options
         )
         release_memory()
         drops += [Drop(sample="", evidence=id, stage=part.name, reason=why) for id, why in failed]
@@ -220,7 +234,11 @@ class _MadeOf:
         self, table: Table, encoders: Mapping[str, Encoder], options: IndexOptions
     ) -> None:
         self.table, self.encoders = table, encoders
-        self.options: dict[str, Any] = {"kind": options.kind, "lexical": "lucene"}
+        self.options: dict[str, Any] = {
+            "kind": options.kind,
+            "lexical": "lucene",
+            "parts": sorted(set(options.parts)),
+        }
         if options.kind == "auto":
             self.options["queries"] = options.queries
         makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}
@@ -274,7 +292,9 @@ def _fitting_manifest(out: Path, made_of: _MadeOf) -> dict[str, Any]:
     """The manifest of another owner's index, which must fit."""
     try:
         manifest = read_manifest(out)
-        why = made_of.difference(manifest)
+        lacking = set(made_of.options["parts"]) - set(manifest["options"]["parts"])
+        without = f"it was made without {', '.join(sorted(lacking))}" if lacking else ""
+        why = made_of.difference(manifest) or without
         if not why:
             why = next(
                 (f"{name}: {fault}" for name, fault in wrong_files(out, manifest, hashed=SMALL)), ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +14,10 @@ from demur.indexing.tables import Progress
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
+
+
+PARTS = ("passages", "titles", "summaries", "looks", "images", "lexical")
+"""All that an index may have: the dense parts (`demur.indexing.parts`), and BM25 over documents with text."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class IndexOptions:
     progress: bool | Progress = False
     """Show bars on standard error (lines if that is no terminal); or a function that is called now and then with
     (stage, items done, items in all or 0)."""
+    parts: Collection[str] = PARTS
+    """Those that are made, as far as documents and encoders allow."""
     engine: RayEngine | None = None
     """The cluster that embeds and indexes, into the same files; None for this machine."""
     corpus: str = ""

@@ -88,6 +88,7 @@ class OfflineEncoder:
                 cure="write 'offline'",
             )
         self.name = "offline"
+        self.same_spaces = ("joint", "text")
         self.dims: Mapping[str, int] = {
             "joint": minilm.DIMENSIONS,
             "text": minilm.DIMENSIONS,

@@ -265,6 +265,7 @@ class JointModel(ABC):
     name: str
     note: str
     dims: Mapping[str, int]
+    same_spaces = ("joint", "look", "text")
     _batches: Batches
 
     @property
