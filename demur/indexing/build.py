@@ -54,6 +54,7 @@ from demur.core.version import __version__
 from demur.indexing.bm25 import build_bm25
 from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
+from demur.indexing.gpu import load_faiss
 from demur.indexing.ivf import KINDS
 from demur.indexing.options import PARTS, USUAL, IndexOptions
 from demur.indexing.parts import (
@@ -93,6 +94,7 @@ def build_index(
         DataError: there are no documents, or none is left without the bad ones.
         UsageError: ``out`` holds something else, or an index that may not be replaced, or another process is building
             there.
+        MissingExtra: faiss is not installed.
         StorageError: the disk is full or cannot be written.
     """
     if options.kind != "auto" and options.kind not in KINDS:
@@ -102,6 +104,7 @@ def build_index(
         )
     if unknown := sorted(set(options.parts) - set(PARTS)):
         raise UnknownPart("part of an index", unknown[0], PARTS, hint="or leave parts out")
+    load_faiss()  # what is missing is said before anything is read
     out = out.resolve() if out.is_symlink() else out  # its target is replaced, not the link
     _check_folder(out)
     encoders = {space: encoder for space in encoder.dims}

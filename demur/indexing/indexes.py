@@ -23,17 +23,18 @@ from demur.core.errors import DataError, IndexFileError, UsageError
 from demur.core.store import storage_errors
 from demur.indexing.exact import (
     MARGIN,
+    Exact,
     Floats,
     Neighbours,
     Rows,
     exact_rerank,
-    exact_top,
     norms_of,
     pad_to,
     rescore,
     stack_batches,
     take_best,
 )
+from demur.indexing.gpu import load_faiss
 from demur.indexing.ivf import (
     Tuned,
     centroids_of,
@@ -51,9 +52,7 @@ SCAN = 10
 @cache
 def _lists(nprobe: int) -> Any:
     """Tells faiss how many lists to read. The index's own nprobe is shared by threads: it may be another's."""
-    import faiss
-
-    lists = faiss.SearchParametersIVF()
+    lists = load_faiss().SearchParametersIVF()
     lists.nprobe = nprobe
     return lists
 
@@ -92,14 +91,16 @@ class Dense:
                 f"expected {self.count}x{self.dims} float32, found {self.vectors.shape} {self.vectors.dtype}",
                 item=path,
             )
+        self._exact = Exact(self.vectors, self._largest)
         self._lists: Any = None
         if self.kind != "flat":
             self.nprobe, self.refine = int(part["nprobe"]), int(part["refine"])
             self._lists = open_lists(folder / "index.faiss", self.kind, self.dims, self.count)
             self.nprobe = min(self.nprobe, self._lists.nlist)
             self._centroids = centroids_of(self._lists)
-            self._coarse_norm = float(norms_of(self._centroids).max())
-            if not isfinite(self._coarse_norm):
+            coarse_norm = float(norms_of(self._centroids).max())
+            self._coarse = Exact(self._centroids, coarse_norm)
+            if not isfinite(coarse_norm):
                 raise IndexFileError("its centroids are no numbers", item=folder / "index.faiss")
 
     def search(self, queries: Floats, k: int) -> Neighbours:
@@ -115,7 +116,7 @@ class Dense:
         """
         queries = self._check_queries(queries, k)
         if self._lists is None:
-            return pad_to(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
+            return pad_to(self._exact.top(queries, k), k)
         with faiss_errors(self.folder):  # its lists may hold rows that do not exist
             return pad_to(self._search_until_full(queries, min(k, self.count)), k)
 
@@ -134,9 +135,7 @@ class Dense:
     def _search_lists(self, queries: Floats, k: int, nprobe: int) -> Neighbours:
         """The first k of the vectors in that many lists of each query, as far as the codes tell."""
         exact = self.kind == "ivf-flat"  # what codes propose may depend on the order of the lists
-        coarse = exact_top(
-            queries, self._centroids, nprobe, largest_norm=self._coarse_norm, ordered=not exact
-        )
+        coarse = self._coarse.top(queries, nprobe, ordered=not exact)
         if len(queries) == 1:
             return self._search_chosen_lists(queries, coarse, k)
         order = np.argsort(
@@ -165,8 +164,7 @@ class Dense:
 
     def _scan_chosen_lists(self, queries: Floats, coarse: Neighbours, take: int) -> Neighbours:
         """What faiss finds in the given lists of each query, (Q, take)."""
-        import faiss
-
+        faiss = load_faiss()
         neighbours = Neighbours(
             np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64)
         )
@@ -212,7 +210,7 @@ class Dense:
         tuned = Tuned(1, 1.0, 1.0, 0)
         for query_block in blocks if self._lists is not None else ():
             block = self._check_queries(query_block, k)
-            true_rows = exact_top(block, self.vectors, k, largest_norm=self._largest).rows
+            true_rows = self._exact.top(block, k).rows
             queries, right = np.concatenate([queries, block]), np.concatenate([right, true_rows])
             needed = np.concatenate([needed, self._lists_to(block, true_rows)])
             tuned = lists_enough(needed, recall, self._lists.nlist, queries_to_come)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from demur.core.errors import IndexFileError, StorageError, UsageError
 from demur.core.store import storage_errors
 from demur.indexing.exact import Floats, Rows, exact_top, norms_of
+from demur.indexing.gpu import load_faiss
 
 Kind = Literal["flat", "ivf-flat", "ivf-sq8"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -75,7 +76,7 @@ def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) 
     Raises:
         UsageError: no such kind.
     """
-    import faiss
+    faiss = load_faiss()
 
     if kind not in REFINE or kind == "flat":
         raise UsageError(
@@ -107,7 +108,7 @@ def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) 
 
 def fill(trained: Path, vectors: Floats, first: int, stop: int) -> Path:
     """Put rows ``first`` to ``stop`` of ``vectors`` into lists; returns their file, beside ``trained``."""
-    import faiss
+    faiss = load_faiss()
 
     index: Any = faiss.read_index(str(trained))
     block = np.ascontiguousarray(vectors[first:stop])
@@ -121,7 +122,7 @@ def fill(trained: Path, vectors: Floats, first: int, stop: int) -> Path:
 
 def centroids_of(index: Any) -> Floats:
     """(lists, d) the centroids of an index."""
-    import faiss
+    faiss = load_faiss()
 
     coarse = faiss.downcast_index(index.quantizer)
     centroids: Floats = coarse.reconstruct_n(0, coarse.ntotal)
@@ -142,7 +143,7 @@ def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
     Raises:
         StorageError: they do not fit on the disk.
     """
-    import faiss
+    faiss = load_faiss()
     from faiss.contrib.ondisk import merge_ondisk
 
     with storage_errors(path):
@@ -186,10 +187,10 @@ def write_faiss(index: Any, path: Path) -> None:
 
     Written through Python's own file: faiss 1.15 reports a failed close on standard error and goes on.
     """
-    import faiss
+    faiss = load_faiss()
 
     with storage_errors(path), path.open("wb") as handle:
-        faiss.write_index(index, faiss.PyCallbackIOWriter(handle.write))  # type: ignore[attr-defined]  # its stub lacks it
+        faiss.write_index(index, faiss.PyCallbackIOWriter(handle.write))
 
 
 _HEADER = struct.Struct("<4siqqq?iQQ4s")
@@ -213,7 +214,7 @@ def open_lists(path: Path, kind: str, dims: int, count: int) -> Any:
     Raises:
         IndexFileError: it is not such an index, or the file of its lists is missing or truncated.
     """
-    import faiss
+    faiss = load_faiss()
 
     file = path.with_name(LISTS)
     with storage_errors(path), path.open("rb") as handle:
@@ -279,7 +280,7 @@ def faiss_errors(item: Path) -> Iterator[None]:
 @contextmanager
 def _bound_memory(path: Path) -> Iterator[None]:
     """While a file is read, faiss allocates little more for anything in it than the file is large."""
-    import faiss
+    faiss = load_faiss()
 
     with storage_errors(path):
         size = path.stat().st_size
