@@ -55,7 +55,7 @@ from demur.indexing.bm25 import build_bm25
 from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.gpu import load_faiss
-from demur.indexing.ivf import KINDS
+from demur.indexing.indexes import kind_named
 from demur.indexing.options import PARTS, USUAL, IndexOptions
 from demur.indexing.parts import (
     DENSE_PARTS,
@@ -92,16 +92,14 @@ def build_index(
     Raises:
         BadInput: bad documents, unless ``options.skip_bad``.
         DataError: there are no documents, or none is left without the bad ones.
-        UsageError: ``out`` holds something else, or an index that may not be replaced, or another process is building
+        UnknownPart: no such kind of index, or part.
+        UsageError: the encoder embeds no images, and the documents have some; ``out`` holds something else, or an index that may not be replaced, or another process is building
             there.
         MissingExtra: faiss is not installed.
         StorageError: the disk is full or cannot be written.
     """
-    if options.kind != "auto" and options.kind not in KINDS:
-        raise UsageError(
-            f"no index kind named {options.kind!r}; known: auto, {', '.join(KINDS)}",
-            cure="choose one of them",
-        )
+    if options.kind != "auto":
+        kind_named(options.kind)
     if unknown := sorted(set(options.parts) - set(PARTS)):
         raise UnknownPart("part of an index", unknown[0], PARTS, hint="or leave parts out")
     load_faiss()  # what is missing is said before anything is read
@@ -150,6 +148,7 @@ def _build(
             item=options.corpus,
             cure="check the corpus",
         )
+    _check_images_are_served(len(images), made_of, options)
     pages = write_pages(work, table)
     release_memory()
     every_page = save_rows(work / "every.npy", range(len(pages)))
@@ -177,6 +176,18 @@ def _build(
     manifest |= {"cut": options.cut, "owner": options.owner}
     write_json(work / "manifest.json", manifest)
     return manifest
+
+
+def _check_images_are_served(images: int, made_of: _MadeOf, options: IndexOptions) -> None:
+    """Raise UsageError where images would be left out in silence."""
+    makers = made_of.encoders
+    if images and {"looks", "images"} & set(options.parts) and not {"look", "joint"} & set(makers):
+        raise UsageError(
+            f"it embeds no images, and {images:,} of the documents have one",
+            item=made_of.encoders["text"].name,
+            cure="choose an --encoder of images and give this one as --text-encoder, "
+            "or say that texts alone are meant: --parts passages,lexical",
+        )
 
 
 def _build_dense_parts(

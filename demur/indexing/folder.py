@@ -13,6 +13,7 @@ from demur.core.errors import DataError, IndexFileError, StorageError
 from demur.core.store import file_digest, read_json, storage_errors, why_invalid
 from demur.core.untrusted import Choice, check
 from demur.indexing.options import PARTS
+from demur.indexing.vectors import LENGTHS
 
 FORMAT = "demur-index"
 VERSION = 5
@@ -54,12 +55,14 @@ class _Dense(BaseModel):
     space: str
     count: int
     dims: int
+    cut: int
     largest_norm: float
     why: str
     vectors_of: str = ""
     lists: int = 0
     nprobe: int = 0
     refine: int = 0
+    tokens: int = 0
 
     @model_validator(mode="after")
     def _lists(self) -> _Dense:
@@ -104,6 +107,7 @@ class _Manifest(BaseModel):
                 "rows.npy",
                 "vectors.npy",
                 *(("index.faiss", "lists.bin") if part.kind.startswith("ivf-") else ()),
+                *((LENGTHS,) if part.kind == "maxsim" else ()),
             )
             if part.vectors_of not in ("", *PARTS):
                 raise ValueError(f"there is no part {part.vectors_of!r} to have the vectors of")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from demur.core.store import Problems
 from demur.indexing.encoders import Encoder
-from demur.indexing.ivf import Kind
 from demur.indexing.tables import Progress
 
 if TYPE_CHECKING:
@@ -28,8 +27,9 @@ class IndexOptions:
     """Serves the space ``text`` in place of the encoder."""
     image_root: Path | None = None
     """Folder that relative image paths start from."""
-    kind: Kind | Literal["auto"] = "auto"
-    """Of the dense parts (`demur.indexing.indexes`); ``auto`` chooses for each by size, free memory and ``queries``."""
+    kind: str = "auto"
+    """Of the dense parts, by name (`demur.indexing.indexes`); ``auto`` chooses for each by size, free memory and
+    ``queries``."""
     queries: int = 10_000
     """How many queries ``auto`` expects."""
     workers: int = 2

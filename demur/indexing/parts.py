@@ -32,9 +32,10 @@ from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.exact import norms_of
-from demur.indexing.ivf import build_ivf
+from demur.indexing.indexes import Dense, kind_named
 from demur.indexing.options import IndexOptions
 from demur.indexing.tables import BLOCK, in_blocks, save, save_rows
+from demur.indexing.vectors import DATA, LENGTHS
 
 
 class Part(NamedTuple):
@@ -126,7 +127,7 @@ class _Items(Sequence[Item]):
             )
 
 
-EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")
+EMBEDDED = (*DATA, LENGTHS, "shards.jsonl")
 """Files of a part that `demur.indexing.embed` continues; it checks each shard in them by its hashes."""
 
 
@@ -234,23 +235,34 @@ def build_dense(
         left_out = {documents.row(id) for id, _ in failed}
         save_rows(folder / "rows.npy", (row for row in in_blocks(rows) if row not in left_out))
     vectors: NDArray[np.float32] = embedded.vectors
-    count, dims = vectors.shape
+    count, dims = embedded.manifest["count"], vectors.shape[1]
     entry = {
         "space": space,
         "over": part.over,
         "dims": dims,
         "count": count,
+        "cut": embedded.manifest["cut"],
         "largest_norm": _largest_norm(vectors, encoder),
     }
+    if encoder.similarity == "maxsim":
+        chosen = Choice("maxsim", "a vector for each token: all documents are scored exactly")
+        return entry | chosen._asdict() | {"tokens": len(vectors)}, failed
     if options.kind == "auto" or not count:
         chosen = choose(count, dims, queries=options.queries)
     else:
         chosen = Choice(options.kind, "as asked")
-    entry |= chosen._asdict()
-    if chosen.kind != "flat":
-        fill_lists = build_ivf if options.engine is None else options.engine.build_ivf
-        entry |= fill_lists(chosen.kind, vectors, folder / "index.faiss")
-    return entry, failed
+    return entry | chosen._asdict() | _fill(chosen.kind, vectors, folder, options), failed
+
+
+def _fill(
+    kind: str, vectors: NDArray[np.float32], folder: Path, options: IndexOptions
+) -> dict[str, Any]:
+    """Make what an index of a kind has beside its vectors; returns what the manifest says of it."""
+    index = kind_named(kind)
+    if options.engine is not None and index is Dense and kind != "flat":
+        return options.engine.build_ivf(kind, vectors, folder / "index.faiss")
+    entry: dict[str, Any] = index.build(kind, vectors, folder)
+    return entry
 
 
 def _largest_norm(vectors: NDArray[np.float32], encoder: Encoder) -> float:
