@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from demur.indexing.gpu import cards
-from demur.indexing.ivf import Kind
 
 SMALL = 50_000
 """Vectors below which exact search is fast enough for anything."""
@@ -20,7 +19,7 @@ for a million)."""
 class Choice(NamedTuple):
     """Which kind of index, and why."""
 
-    kind: Kind
+    kind: str
     why: str
 
 

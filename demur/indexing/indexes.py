@@ -2,8 +2,13 @@
 
     flat      the mapped vectors themselves; exact
     ivf-...   inverted lists, see `demur.indexing.ivf`
+    maxsim    a vector for each token, see `demur.indexing.maxsim`
 
-Both search mapped files and return hits in the order of `demur.indexing.exact`. faiss searches the ``nprobe`` lists
+A kind of another package is a class that it registers under ``demur.indexes``, or ``module:Class``: made of a folder
+and the part's entry in the manifest, with ``count``, ``search`` and ``search_subset`` as of `Dense`, which it may
+inherit; ``build`` makes its files (docs/index-plugins.md; `demur.testing.check_index`).
+
+The first two search mapped files and return hits in the order of `demur.indexing.exact`. faiss searches the ``nprobe`` lists
 whose centroids are nearest (found exactly), or more of them if these hold fewer than k vectors. What it finds is scored
 again from the vectors: for ``ivf-flat`` the result is exact within the lists; of codes, ``refine`` times k candidates
 are scored.
@@ -19,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from demur.core import plugins
 from demur.core.errors import DataError, IndexFileError, UsageError
 from demur.core.store import storage_errors
 from demur.indexing.exact import (
@@ -36,7 +42,9 @@ from demur.indexing.exact import (
 )
 from demur.indexing.gpu import load_faiss
 from demur.indexing.ivf import (
+    KINDS,
     Tuned,
+    build_ivf,
     centroids_of,
     faiss_errors,
     least_mean,
@@ -55,6 +63,23 @@ def _lists(nprobe: int) -> Any:
     lists = load_faiss().SearchParametersIVF()
     lists.nprobe = nprobe
     return lists
+
+
+def kind_named(kind: str) -> Any:
+    """The class of a kind of index that is made of vectors.
+
+    Raises:
+        UnknownPart: there is no such kind.
+        UsageError: it is made of something else.
+    """
+    index, _ = plugins.find("indexes", kind)
+    if not hasattr(index, "build"):
+        raise UsageError(
+            "this index is not made of one vector for each item",
+            item=kind,
+            cure=f"choose auto, {', '.join(KINDS)}, or a kind of another package",
+        )
+    return index
 
 
 class Dense:
@@ -93,7 +118,7 @@ class Dense:
             )
         self._exact = Exact(self.vectors, self._largest)
         self._lists: Any = None
-        if self.kind != "flat":
+        if self.kind.startswith("ivf-"):
             self.nprobe, self.refine = int(part["nprobe"]), int(part["refine"])
             self._lists = open_lists(folder / "index.faiss", self.kind, self.dims, self.count)
             self.nprobe = min(self.nprobe, self._lists.nlist)
@@ -102,6 +127,19 @@ class Dense:
             self._coarse = Exact(self._centroids, coarse_norm)
             if not isfinite(coarse_norm):
                 raise IndexFileError("its centroids are no numbers", item=folder / "index.faiss")
+
+    @classmethod
+    def build(cls, kind: str, vectors: Floats, folder: Path) -> dict[str, Any]:
+        """Make the files that an index of this kind has beside ``vectors.npy``.
+
+        Args:
+            vectors: (n, d) float32, mapped.
+            folder: that holds them.
+
+        Returns:
+            What the part's entry in the manifest says of them, for the constructor.
+        """
+        return {} if kind == "flat" else build_ivf(kind, vectors, folder / "index.faiss")
 
     def search(self, queries: Floats, k: int) -> Neighbours:
         """The first k for each query.

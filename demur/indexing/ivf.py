@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from math import inf, sqrt
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,8 @@ from demur.core.store import storage_errors
 from demur.indexing.exact import Floats, Rows, exact_top, norms_of
 from demur.indexing.gpu import load_faiss
 
-Kind = Literal["flat", "ivf-flat", "ivf-sq8"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS = ("flat", "ivf-flat", "ivf-sq8")
+"""Those that `demur.indexing.choose` chooses from; other packages may bring more."""
 
 SAMPLE = 20
 """Training vectors per list."""
@@ -41,7 +41,7 @@ NPROBE = 16
 """Inverted lists searched for each query, unless tuned."""
 FILL_BYTES = 1 << 26
 """Bytes of vectors that are added at once."""
-REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3}
+REFINE: dict[str, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3}
 """Candidates that are scored again, as a multiple of k."""
 _READING = Lock()
 """faiss has one limit of what it may read, for all threads."""
@@ -55,7 +55,7 @@ def lists_for(n: int) -> int:
 
 
 def build_ivf(
-    kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None
+    kind: str, vectors: Floats, path: Path, *, lists: int | None = None
 ) -> dict[str, Any]:
     """Train an inverted-list index on ``vectors``, fill it and write it to ``path``; returns its manifest entries.
 
@@ -70,7 +70,7 @@ def build_ivf(
     return entry
 
 
-def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
+def train(kind: str, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
     """Write an index with trained centroids and empty lists; returns its manifest entries.
 
     Raises:

@@ -265,7 +265,7 @@ class RayEngine:
             make_elsewhere=lambda runs: self._results_of_runs(opened, runs, gpus=self.gpus),
         )
 
-    def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
+    def build_ivf(self, kind: str, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
         """As `demur.indexing.ivf.build_ivf`: trained here, filled on the cluster, merged on disk."""
         beside = (path.parent / "vectors.npy").absolute()
         with tempfile.TemporaryDirectory(dir=path.parent) as scratch:

@@ -280,7 +280,8 @@ class OpenIndex:
                         item=self.folder,
                         cure=f"search in one of: {', '.join(self.modes)}",
                     )
-                entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
+                entry = self.manifest["parts"][name]
+                folder = self.folder / "parts" / (entry.get("vectors_of") or name)
                 if name in self.probes:
                     entry = entry | {"nprobe": self.probes[name].probes}
                 finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}

@@ -27,7 +27,7 @@ from demur.curation.build.recipe import BuildRecipe, RetrievalSpec
 from demur.curation.build.sample_pool import SampledPool
 from demur.curation.mining.gold import align_gold_of_sample
 from demur.curation.mining.objections import SUBJECTS, subjects_of
-from demur.curation.mining.queries import supported_options
+from demur.curation.mining.queries import parts_needed, supported_options
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.indexing.encoders import Encoder, open_encoder
@@ -365,6 +365,7 @@ def index_bases(
                 image_root=pool.root,
                 skip_bad=skip_bad,
                 progress=_report_progress(source, steps, stopped),
+                parts=parts_needed(base.retrieval_spec),
                 engine=base.engine,
                 corpus=source,
                 cut=base.cut,

@@ -40,12 +40,15 @@ __all__ = [
     "Option",
     "Preparing",
     "Role",
+    "Similarity",
     "fingerprint_of",
     "named",
     "open_encoder",
     "space_of",
+    "stored_names",
 ]
 
+Similarity = Literal["cosine", "dot", "maxsim"]
 Role = Literal["passage", "query"]
 """What a text is for: models such as e5 put a different prefix before each; most make no difference."""
 
@@ -58,13 +61,16 @@ class Encoder(Protocol):
     looks alone. Vectors of one space, one fingerprint and any role may be compared with each other; nothing else.
     A row does not depend on its neighbours in a batch: to the bit for the offline encoder, to the last bits of
     floating-point sums for those on PyTorch.
+
+    An encoder may also have ``same_spaces``, the names of spaces that are one: it gives the same rows by each of them,
+    which are then made and stored once (`stored_names`).
     """
 
     name: str
     """Canonical text that parses back: `open_encoder` of it gives an equal encoder."""
     note: str
     """One honest line for manifests and reports."""
-    similarity: Literal["cosine", "dot", "maxsim"]
+    similarity: Similarity
     """How two vectors are compared; cosine encoders return L2-normalised rows. ``maxsim`` is late interaction: in place
     of a row each item has a matrix, (tokens, d), and ``texts`` and ``images`` return a list of them."""
     dims: Mapping[str, int]
@@ -139,6 +145,21 @@ def fingerprint_of(encoder: Encoder) -> str:
     return (
         encoder.fingerprint() if is_demurs else digest([encoder.fingerprint(), code_digest(kind)])
     )
+
+
+def stored_names(encoders: Mapping[str, Encoder]) -> dict[str, str]:
+    """Space -> the name by which its vectors are made and stored: one for all that an encoder says are the same.
+
+    Args:
+        encoders: space -> its encoder.
+    """
+    names: dict[str, str] = {}
+    for space, encoder in sorted(encoders.items()):
+        same = getattr(encoder, "same_spaces", ())
+        names[space] = next(
+            (n for n in names if space in same and n in same and encoders[n] is encoder), space
+        )
+    return names
 
 
 def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> int:

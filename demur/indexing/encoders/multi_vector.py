@@ -13,12 +13,12 @@ and Zaharia 2020, equation 3); `demur.indexing.maxsim` computes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from demur.indexing.encoders import Option
+from demur.indexing.encoders import Option, Similarity
 from demur.indexing.encoders.sentence_transformers import LOADING, SentenceTransformersEncoder
 
 
@@ -32,11 +32,12 @@ class MultiVectorEncoder(SentenceTransformersEncoder):
         "passage": Option("text before each passage"),
     }
 
-    def _compared_by(self, declared: str) -> Literal["cosine", "dot", "maxsim"]:
+    def _compared_by(self, declared: str) -> Similarity:
         return "maxsim"
 
     def _finished(self, rows: Any) -> list[NDArray[np.float32]]:
         return [np.asarray(tokens, np.float32) for tokens in rows]
 
     def _joined(self, rows: Sequence[NDArray[np.float32]], width: int) -> Any:
+        """A list, as `demur.indexing.encoders.Encoder.similarity` says."""
         return list(rows)

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from demur.core.errors import DataError, UsageError, importing
 from demur.core.store import digest, read_json
 from demur.core.vision_ops import ensure_torchvision
-from demur.indexing.encoders import Option, Role, named, space_of
+from demur.indexing.encoders import Option, Role, Similarity, named, space_of
 from demur.indexing.encoders.torch_models import (
     BATCH,
     DEVICE,
@@ -85,7 +85,7 @@ class SentenceTransformersEncoder:
     kind = "SentenceTransformer"
     """Class of the library that loads it."""
     options: Mapping[str, Option] = _OPTIONS
-    similarity: Literal["cosine", "dot", "maxsim"]
+    similarity: Similarity
 
     def __init__(self, argument: str, *, allow_random: bool = False) -> None:
         """Load the model.
@@ -124,7 +124,7 @@ class SentenceTransformersEncoder:
             ", RANDOM weights" if loaded.missing else ""
         )
 
-    def _compared_by(self, declared: str) -> Literal["cosine", "dot", "maxsim"]:
+    def _compared_by(self, declared: str) -> Similarity:
         return "dot" if declared == "dot" else "cosine"
 
     def _set_prompts(self, options: Mapping[str, str]) -> None:
@@ -278,7 +278,7 @@ class SentenceTransformersEncoder:
         single: NDArray[np.float32] = np.asarray(rows, np.float32)
         return unit(single) if self.similarity == "cosine" else single
 
-    def _joined(self, rows: Sequence[NDArray[np.float32]], width: int) -> Any:
+    def _joined(self, rows: Sequence[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
         return np.stack(rows) if rows else np.empty((0, width), np.float32)
 
 

@@ -10,14 +10,14 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.core.errors import MissingExtra, UsageError, importing
 from demur.core.untrusted import trust
-from demur.indexing.encoders import Option, Role, space_of
+from demur.indexing.encoders import Option, Role, Similarity, space_of
 from demur.models.local import best_device, out_of_memory
 
 if TYPE_CHECKING:
@@ -261,10 +261,11 @@ class JointModel(ABC):
     A subclass loads the model, sets what is declared here, and says how it embeds one batch.
     """
 
-    similarity: Literal["cosine", "dot"] = "cosine"
+    similarity: Similarity = "cosine"
     name: str
     note: str
     dims: Mapping[str, int]
+    same_spaces = ("joint", "look", "text")
     _batches: Batches
 
     @property
