@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from demur.core.checked import checked
 from demur.core.errors import UsageError
@@ -12,7 +12,6 @@ from demur.core.untrusted import trusting
 from demur.values import Index, StrPath
 
 if TYPE_CHECKING:
-    from demur.indexing.ivf import Kind
     from demur.indexing.ray import RayEngine
     from demur.pools.counts import PoolCounts
     from demur.sources.check import Checked
@@ -28,7 +27,7 @@ def build_index(
     chunk: str = "",
     tokenizer: str | None = None,
     image_root: Path | None = None,
-    kind: Kind | Literal["auto"] = "auto",
+    kind: str = "auto",
     allow_random: bool = False,
     skip_bad: bool = False,
     fresh: bool = False,
@@ -45,12 +44,12 @@ def build_index(
         chunk: ``SIZE:OVERLAP`` in tokens (VLM-DeflectionBench: 250:32); empty to keep texts whole.
         tokenizer: a tokenizer.json; None counts words.
         image_root: folder that relative image paths start from; None: that of the source or pool, else the current one.
-        kind: kind of vector index.
+        kind: of the indexes of vectors: flat, ivf-flat, ivf-sq8, one of another package, or auto.
         allow_random: allow an encoder without trained weights.
         skip_bad: leave out bad documents, and list them in the folder.
         fresh: replace an index of other documents or encoders that is in ``out``.
         progress: show progress on standard error.
-        options: queries, workers, engine (`demur.indexing.options.IndexOptions`).
+        options: queries, workers, parts, engine (`demur.indexing.options.IndexOptions`).
 
     Raises:
         UsageError: there is a tokenizer, but texts are not cut.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from demur.curation.build.rebuild import Enlarged
     from demur.curation.build.recipe import BuildRecipe
     from demur.curation.from_docs.make import DocsRelease
+    from demur.indexing.ray import RayEngine
     from demur.release import Release
 
 
@@ -40,6 +41,8 @@ class BuildOptions:
     """Price table that overrides entries of the shipped one."""
     concurrency: int | None = None
     """Calls in flight per endpoint."""
+    engine: RayEngine | None = None
+    """The cluster that embeds and searches knowledge bases; None is this process."""
     progress: bool = False
     """Show progress on standard error."""
 
@@ -197,6 +200,7 @@ def _work(options: BuildOptions) -> Iterator[dict[str, Any]]:
             "budget": None if options.budget is None else Budget(options.budget),
             "prices": options.prices,
             "concurrency": options.concurrency,
+            "engine": options.engine,
         }
 
 

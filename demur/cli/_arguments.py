@@ -200,6 +200,8 @@ def options_of(args: argparse.Namespace, record: Callable[..., Options]) -> Opti
     """The options record of a job, with progress, from the arguments of the same names."""
     names = signature(record).parameters
     stated = {name: value for name, value in vars(args).items() if name in names}
+    if "engine" in stated:
+        stated["engine"] = open_engine(args)
     return record(**stated, progress=True)
 
 

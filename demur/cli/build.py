@@ -56,6 +56,7 @@ def add_common_arguments(
         action="store_true",
         help="keep every endpoint busy, for a few per cent more calls; the release stays the same",
     )
+    add_shared(parser, "--engine", "--ray-address")
     add_shared(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
     add_money_arguments(parser, "print calls, cost and time by stage and gating model")
 

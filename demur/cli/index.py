@@ -26,8 +26,9 @@ images); a pool folder; NAME:FOLDER for the knowledge base of a source ('demur s
 built-in sample:
   jsonl:kb.jsonl?id=doc_id&text=body  evqa:kb.zip?images=map.csv  kilt:kb.json?images=folder  datasets:org/set?split=dev
 
-encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME, evaclip:REPO (runs code from the hub);
-options such as ?precision=fp16&batch=256 follow a question mark (half precision is the default on a GPU).
+encoders: offline, open_clip:MODEL/TAG, sentence-transformers:NAME (texts, images or both, as the model reads them),
+multi-vector:NAME (late interaction), evaclip:REPO (runs code from the hub); options such as ?device=cuda:1&batch=256
+follow a question mark.
 
 An interrupted build continues when you give the same command again. --skip-bad lists what it leaves out in skipped.jsonl; without it one error names all bad documents."""
 
@@ -64,7 +65,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "(default: count words)",
     )
     build.add_argument(
-        "--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (default: %(default)s)"
+        "--kind",
+        default="auto",
+        help="flat, ivf-flat, ivf-sq8, a kind of another package, or auto (default: %(default)s)",
+    )
+    build.add_argument(
+        "--parts",
+        metavar="PART,PART",
+        help="make only these: passages, titles, summaries, looks, images, lexical (default: all that the encoder serves)",
     )
     build.add_argument(
         "--queries",
@@ -139,6 +147,7 @@ def _build(args: argparse.Namespace) -> int:
         tokenizer=args.tokenizer,
         image_root=args.image_root,
         kind=args.kind,
+        **({"parts": tuple(args.parts.split(","))} if args.parts else {}),
         queries=args.queries,
         workers=args.workers or cores(),
         skip_bad=args.skip_bad,
@@ -154,7 +163,16 @@ def _build(args: argparse.Namespace) -> int:
             f"cut {c.articles:,} texts into {c.passages:,} passages; {c.cut_sentences:,} cuts within a long sentence"
         )
     note(*(f"skipped: {line}" for line in index.skipped))
-    _print(args.out, index.manifest)
+    manifest = index.manifest
+    note(
+        *(
+            f"{name}: {part['cut']:,} of {part['count']:,} texts are longer than "
+            f"{manifest['encoders'][part['space']]['name']} reads; their end is not embedded (--chunk cuts them)"
+            for name, part in manifest["parts"].items()
+            if part.get("cut")
+        )
+    )
+    _print(args.out, manifest)
     return 0
 
 

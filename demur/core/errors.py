@@ -122,7 +122,7 @@ class MissingExtra(UsageError):
 
     Args:
         what: what it is for.
-        extra: that installs it.
+        extra: that installs it; alternatives as ``cpu|gpu``.
         module: its name for people.
         package: whose extra it is, as pip takes it: a name, or a folder.
     """
@@ -130,7 +130,7 @@ class MissingExtra(UsageError):
     def __init__(self, what: str, *, extra: str, module: str = "", package: str = "demur") -> None:
         super().__init__(
             f"{what} needs {module or 'a package'} that is not installed",
-            cure=f"pip install '{package}[{extra}]'",
+            cure=", or ".join(f"pip install '{package}[{name}]'" for name in extra.split("|")),
         )
 
 
@@ -142,7 +142,7 @@ def importing(
 
     Args:
         what: what they are for.
-        extra: that installs them.
+        extra: that installs them; alternatives as ``cpu|gpu``.
         module: their name for people; "" for the name of the one that is missing.
         broken: whether one that is there and fails to import counts as missing too.
         package: whose extra it is, as pip takes it.

@@ -8,7 +8,7 @@
     out/skipped.jsonl          what could not be indexed, each with its reason
 
 The parts are the dense ones of `demur.indexing.parts`, for the spaces that the encoder serves, and ``lexical``: BM25
-over documents with text.
+over documents with text; of these, the ones that are asked for. A part that has the vectors of another has no folder.
 
 A page is what documents share under `Document.page` (a document without one is a page of its own). Its title is
 ``attributes["page_title"]`` or else the title of its first document; its summary is ``attributes["summary"]`` or else
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from demur.core.docstore import LINES as DOCUMENT_LINES
 from demur.core.docstore import Documents
-from demur.core.errors import DataError, IndexFileError, StorageError, UsageError
+from demur.core.errors import DataError, IndexFileError, StorageError, UnknownPart, UsageError
 from demur.core.records import Document, Drop
 from demur.core.store import (
     Problems,
@@ -52,11 +52,19 @@ from demur.core.system import release_memory
 from demur.core.text import plain
 from demur.core.version import __version__
 from demur.indexing.bm25 import build_bm25
-from demur.indexing.encoders import Encoder, fingerprint_of
+from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
-from demur.indexing.ivf import KINDS
-from demur.indexing.options import USUAL, IndexOptions
-from demur.indexing.parts import DENSE_PARTS, build_dense, copy_vectors, keep_vectors, passage_text
+from demur.indexing.gpu import load_faiss
+from demur.indexing.indexes import kind_named
+from demur.indexing.options import PARTS, USUAL, IndexOptions
+from demur.indexing.parts import (
+    DENSE_PARTS,
+    build_dense,
+    copy_vectors,
+    keep_vectors,
+    passage_text,
+    twin_of,
+)
 from demur.indexing.tables import Table, in_blocks, read_documents, save, save_rows, write_pages
 
 LINES = f"documents/{DOCUMENT_LINES}"
@@ -84,15 +92,17 @@ def build_index(
     Raises:
         BadInput: bad documents, unless ``options.skip_bad``.
         DataError: there are no documents, or none is left without the bad ones.
-        UsageError: ``out`` holds something else, or an index that may not be replaced, or another process is building
+        UnknownPart: no such kind of index, or part.
+        UsageError: the encoder embeds no images, and the documents have some; ``out`` holds something else, or an index that may not be replaced, or another process is building
             there.
+        MissingExtra: faiss is not installed.
         StorageError: the disk is full or cannot be written.
     """
-    if options.kind != "auto" and options.kind not in KINDS:
-        raise UsageError(
-            f"no index kind named {options.kind!r}; known: auto, {', '.join(KINDS)}",
-            cure="choose one of them",
-        )
+    if options.kind != "auto":
+        kind_named(options.kind)
+    if unknown := sorted(set(options.parts) - set(PARTS)):
+        raise UnknownPart("part of an index", unknown[0], PARTS, hint="or leave parts out")
+    load_faiss()  # what is missing is said before anything is read
     out = out.resolve() if out.is_symlink() else out  # its target is replaced, not the link
     _check_folder(out)
     encoders = {space: encoder for space in encoder.dims}
@@ -138,6 +148,7 @@ def _build(
             item=options.corpus,
             cure="check the corpus",
         )
+    _check_images_are_served(len(images), made_of, options)
     pages = write_pages(work, table)
     release_memory()
     every_page = save_rows(work / "every.npy", range(len(pages)))
@@ -149,7 +160,7 @@ def _build(
     for drop in of_documents:
         problems.add(drop.evidence, drop.reason)
     problems.settle(skip_bad=options.skip_bad)
-    if len(texts):
+    if len(texts) and "lexical" in options.parts:
         parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical")
     for name in ("texts.npy", "images.npy", "every.npy"):
         (work / name).unlink()
@@ -167,6 +178,18 @@ def _build(
     return manifest
 
 
+def _check_images_are_served(images: int, made_of: _MadeOf, options: IndexOptions) -> None:
+    """Raise UsageError where images would be left out in silence."""
+    makers = made_of.encoders
+    if images and {"looks", "images"} & set(options.parts) and not {"look", "joint"} & set(makers):
+        raise UsageError(
+            f"it embeds no images, and {images:,} of the documents have one",
+            item=made_of.encoders["text"].name,
+            cure="choose an --encoder of images and give this one as --text-encoder, "
+            "or say that texts alone are meant: --parts passages,lexical",
+        )
+
+
 def _build_dense_parts(
     work: Path,
     made_of: _MadeOf,
@@ -177,15 +200,20 @@ def _build_dense_parts(
     """Part -> its entry for the manifest; and what could not be embedded."""
     parts: dict[str, Any] = {}
     drops: list[Drop] = []
+    spaces = stored_names(made_of.encoders)
     for part in DENSE_PARTS:
         folder = work / "parts" / part.name
-        if part.space not in made_of.encoders or not len(rows[part.over]):
-            shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of other documents
+        served = part.name in options.parts and part.space in spaces and len(rows[part.over])
+        twin = twin_of(part, spaces[part.space], parts) if served else ""
+        if twin:
+            parts[part.name] = parts[twin] | {"vectors_of": twin}
+        if twin or not served:
+            shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of another kind
             continue
         over = pages if part.over == "pages" else made_of.table.documents
-        encoder = made_of.encoders[part.space]
+        space = spaces[part.space]
         parts[part.name], failed = build_dense(
-            part, encoder, over, rows[part.over], folder, options
+            part, space, made_of.encoders[space], over, rows[part.over], folder, options
         )
         release_memory()
         drops += [Drop(sample="", evidence=id, stage=part.name, reason=why) for id, why in failed]
@@ -220,7 +248,11 @@ class _MadeOf:
         self, table: Table, encoders: Mapping[str, Encoder], options: IndexOptions
     ) -> None:
         self.table, self.encoders = table, encoders
-        self.options: dict[str, Any] = {"kind": options.kind, "lexical": "lucene"}
+        self.options: dict[str, Any] = {
+            "kind": options.kind,
+            "lexical": "lucene",
+            "parts": sorted(set(options.parts)),
+        }
         if options.kind == "auto":
             self.options["queries"] = options.queries
         makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}
@@ -274,7 +306,9 @@ def _fitting_manifest(out: Path, made_of: _MadeOf) -> dict[str, Any]:
     """The manifest of another owner's index, which must fit."""
     try:
         manifest = read_manifest(out)
-        why = made_of.difference(manifest)
+        lacking = set(made_of.options["parts"]) - set(manifest["options"]["parts"])
+        without = f"it was made without {', '.join(sorted(lacking))}" if lacking else ""
+        why = made_of.difference(manifest) or without
         if not why:
             why = next(
                 (f"{name}: {fault}" for name, fault in wrong_files(out, manifest, hashed=SMALL)), ""

@@ -7,8 +7,7 @@ from math import sqrt
 from pathlib import Path
 from typing import NamedTuple
 
-from demur.indexing.exact import count_gpus
-from demur.indexing.ivf import Kind
+from demur.indexing.gpu import cards
 
 SMALL = 50_000
 """Vectors below which exact search is fast enough for anything."""
@@ -20,7 +19,7 @@ for a million)."""
 class Choice(NamedTuple):
     """Which kind of index, and why."""
 
-    kind: Kind
+    kind: str
     why: str
 
 
@@ -46,7 +45,7 @@ def choose(n: int, dims: int, *, queries: int = 10_000, memory: int | None = Non
             "ivf-sq8",
             f"{room}: codes of 8 bits a dimension are searched, vectors are read to score again",
         )
-    if count_gpus() > 0:
+    if cards():
         return Choice("flat", f"{room}: exact search on the GPU")
     return Choice("ivf-flat", f"{room}, {queries:,} queries: lists of whole vectors lose least")
 

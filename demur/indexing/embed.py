@@ -29,7 +29,7 @@ from demur.core.store import canonical, locked, storage_errors
 from demur.core.system import release_memory
 from demur.core.uris import read_image
 from demur.corpora.formats.scratch import Seen
-from demur.indexing.encoders import Preparing, fingerprint_of
+from demur.indexing.encoders import Cutting, Preparing, fingerprint_of
 from demur.indexing.vectors import FORMAT, Embedded, MadeShard, ShardWriter, join_lines
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class Embedder:
 
     def __init__(self, encoder: Encoder, space: str, workers: int) -> None:
         self._encoder, self._space = encoder, space
+        self._many = encoder.similarity == "maxsim"  # rows of an item
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="decode")
         self._step = int(getattr(encoder, "batch", 64))
         # One batch is ready while the next fills: the model need not wait for busy processors.
@@ -145,15 +146,19 @@ class Embedder:
         vectors = io.BytesIO()
         ids: list[str] = []
         errors: list[str] = []
+        lengths: list[int] = []
+        cut = 0
         while batch := list(islice(tasks, min(self._step, size - len(digests)))):
             digests += [item_digest(task.item) for task in batch]
             before = len(errors)
+            cut += self._count_cut(batch)
             for task, row, why in self._embed_batch(batch):
                 if row is None:
                     errors.append(canonical({"id": task.item.id, "error": why}))
                 else:
                     vectors.write(row.astype("<f4", copy=False).tobytes())
                     ids.append(json.dumps(task.item.id))
+                    lengths.append(len(row))
             if bar:
                 bar.advance(len(batch), len(errors) - before)
         if not digests:
@@ -165,7 +170,15 @@ class Embedder:
             vectors.getvalue(),
             join_lines(ids),
             join_lines(errors),
+            np.array(lengths if self._many else [], "<i4").tobytes(),
+            cut,
         )
+
+    def _count_cut(self, batch: list[_Task]) -> int:
+        """Texts of a batch that are longer than the encoder reads."""
+        texts = [t.item.text for t in batch if not t.fault and t.item.text is not None]
+        can_tell = isinstance(self._encoder, Cutting)
+        return self._encoder.cut(texts, self._space) if texts and can_tell else 0
 
     def _embed_batch(
         self, batch: list[_Task]
@@ -216,10 +229,14 @@ class Embedder:
             else:
                 yield task, row, ""
 
-    def _check_rows(self, rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-        """The rows as an array, also where a user's encoder returns lists."""
-        shape = (count, self._encoder.dims[self._space])
+    def _check_rows(
+        self, rows: Any, count: int
+    ) -> NDArray[np.float32] | Sequence[NDArray[np.float32]]:
+        """The rows as an array, also where a user's encoder returns lists; of late interaction an array of each."""
+        shape: tuple[int, ...] = (count, self._encoder.dims[self._space])
         try:
+            if self._many and len(rows) == count:
+                return [self._check_tokens(each) for each in rows]
             matrix = np.asarray(rows, np.float32)
             fault = "" if matrix.shape == shape else f"rows of shape {matrix.shape}"
         except (TypeError, ValueError) as error:
@@ -229,6 +246,13 @@ class Embedder:
                 f"it returned {fault} instead of {shape}", item=self._encoder.name, cure="mend it"
             )
         return matrix
+
+    def _check_tokens(self, rows: Any) -> NDArray[np.float32]:
+        """(tokens, d) float32 of one item, with a token at least."""
+        matrix = np.asarray(rows, np.float32)
+        if matrix.ndim != 2 or matrix.shape[1] != self._encoder.dims[self._space]:
+            raise ValueError(f"an item of shape {matrix.shape}")
+        return matrix if len(matrix) else np.zeros((1, matrix.shape[1]), np.float32)
 
 
 def _find_fault(item: Item) -> str:

@@ -5,16 +5,22 @@ no score of faiss is returned. faiss proposes candidates. Every candidate that c
 worst rounding error of a float32 sum, is scored again: as a float64 sum of products in one fixed order, rounded to
 float32. Hits are ordered by (score descending, row ascending). If a vector that was not proposed could still be among
 the first k, faiss is asked for more. Ids and scores are therefore equal for every batch size, number of shards and
-machine, and for mapped and loaded vectors. Cosine similarity is the inner product of normalised rows.
+machine, for mapped and loaded vectors, and where GPUs propose (`demur.indexing.gpu`). Cosine similarity is the inner
+product of normalised rows.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from demur.indexing import gpu
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -29,10 +35,8 @@ CANDIDATES = 1 << 22
 """Most candidates, of all queries together, that are held at once."""
 RESCORE_BYTES = 1 << 20
 """Working memory of the exact scoring: products that stay in the cache are summed twice as fast."""
-GPU_MOST = 2048
-"""Most neighbours that faiss-gpu returns."""
-GPU_BLOCK = 1 << 30
-"""Bytes of vectors held on the GPU at once."""
+SCORERS = min(8, os.cpu_count() or 1)
+"""Blocks of queries at once where GPUs propose: they search one while processors score the others again."""
 
 
 class Neighbours(NamedTuple):
@@ -119,60 +123,102 @@ def stack_batches(parts: Sequence[Neighbours]) -> Neighbours:
 
 def merge_shards(parts: Sequence[Neighbours], k: int) -> Neighbours:
     """The first k over the results of several shards, whose rows must already be rows of the whole index."""
+    if len(parts) == 1 and parts[0].rows.shape[1] <= k:
+        return parts[0]
     return take_best(
         np.concatenate([p.scores for p in parts], 1), np.concatenate([p.rows for p in parts], 1), k
     )
 
 
-def count_gpus() -> int:
-    """GPUs that faiss can use: 0 with faiss-cpu, and with faiss-gpu on a machine that has none."""
-    import faiss
+class Exact:
+    """Vectors that are searched exactly; where they fit on the GPUs, they stay there from the first search on.
 
-    return int(getattr(faiss, "get_num_gpus", int)())
+    Args:
+        vectors: (n, d) float32, C-contiguous, mapped or not.
+        largest_norm: an upper bound of their norms.
+    """
+
+    def __init__(self, vectors: Floats, largest_norm: float) -> None:
+        self._vectors, self._largest_norm = vectors, largest_norm
+        self._held: gpu.Held | None = None
+
+    def top(self, queries: Floats, k: int, *, ordered: bool = True) -> Neighbours:
+        """The exact first k for each query, in the order of this module.
+
+        Args:
+            queries: (Q, d) float32, finite.
+            k: neighbours wanted, at least 1; at most n come back.
+            ordered: False if only the set of the first k must be exact: their order and scores may then be faiss's.
+
+        Raises:
+            ValueError: queries and vectors differ in their dimensions.
+            StorageError: a GPU refuses vectors.
+        """
+        count, dims = self._vectors.shape
+        if queries.shape[1] != dims:
+            raise ValueError(f"queries of {queries.shape[1]} dimensions, vectors of {dims}")
+        norm = self._largest_norm
+        rooms = [(card, card.room()) for card in gpu.cards()] if self._held is None else []
+        rows = count if self._held else sum(room for _, room in rooms) // (4 * dims)
+        if not (rows and count):
+
+            def propose(part: Floats, _: Rows, take: int) -> Neighbours:
+                return _nearest(part, self._vectors, take)
+
+            return exact_rerank(
+                queries, self._vectors, k, propose, largest_norm=norm, ordered=ordered
+            )
+
+        def in_round(first: int) -> Neighbours:
+            part = self._vectors[first : first + rows]
+            held = self._held or gpu.Held(part, rooms)
+            if len(part) == count:
+                self._held = held
+            near = exact_rerank(
+                queries,
+                part,
+                k,
+                _by_cards(held, part),
+                largest_norm=norm,
+                ordered=ordered or len(part) < count,
+                at_once=SCORERS,
+            )
+            return near._replace(rows=near.rows + first)
+
+        return merge_shards([in_round(first) for first in range(0, count, rows)], min(k, count))
 
 
 def exact_top(
     queries: Floats, vectors: Floats, k: int, *, largest_norm: float, ordered: bool = True
 ) -> Neighbours:
-    """The exact first k of ``vectors`` for each query, in the order of this module.
+    """As `Exact.top`, of vectors that are searched once."""
+    return Exact(vectors, largest_norm).top(queries, k, ordered=ordered)
 
-    Args:
-        queries: (Q, d) float32, finite.
-        vectors: (n, d) float32, C-contiguous, mapped or not.
-        k: neighbours wanted, at least 1; at most n come back.
-        largest_norm: an upper bound of the norms of ``vectors``.
-        ordered: False if only the set of the first k must be exact: their order and scores may then be faiss's.
 
-    Raises:
-        ValueError: queries and vectors differ in their dimensions.
-    """
-    if queries.shape[1] != vectors.shape[1]:
-        raise ValueError(f"queries of {queries.shape[1]} dimensions, vectors of {vectors.shape[1]}")
+Propose = Callable[[Floats, Rows, int], Neighbours]
+"""See `exact_rerank`."""
 
-    def propose(part: Floats, _: Rows, take: int) -> Neighbours:
-        return _nearest(part, vectors, take)
 
-    return exact_rerank(queries, vectors, k, propose, largest_norm=largest_norm, ordered=ordered)
+def _by_cards(held: gpu.Held, vectors: Floats) -> Propose:
+    """What the cards find; processors, where it is more than a card can give."""
+
+    def propose(queries: Floats, _: Rows, take: int) -> Neighbours:
+        if take > gpu.MOST:
+            return _nearest(queries, vectors, take)
+        return merge_shards([Neighbours(*near) for near in held.nearest(queries, take)], take)
+
+    return propose
 
 
 def _nearest(queries: Floats, vectors: Floats, k: int) -> Neighbours:
     """Approximate float32 scores and rows of the best k, by whichever of faiss's kernels is fastest for this batch."""
-    import faiss
-
-    inner = faiss.METRIC_INNER_PRODUCT
-    if k <= GPU_MOST and count_gpus() > 0:
-        resources = faiss.StandardGpuResources()
-        return Neighbours(
-            *faiss.knn_gpu(
-                resources, queries, vectors, k, metric=inner, vectorsMemoryLimit=GPU_BLOCK
-            )
-        )
+    faiss = gpu.load_faiss()
     before = faiss.cvar.distance_compute_blas_threshold
     # faiss compares queries x dimensions with the threshold. The kernel changes the speed and the bits of the scores,
     # never the result.
     faiss.cvar.distance_compute_blas_threshold = 0 if len(queries) >= BLAS_FROM else 1 << 30
     try:
-        return Neighbours(*faiss.knn(queries, vectors, k, metric=inner))
+        return Neighbours(*faiss.knn(queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT))
     finally:
         faiss.cvar.distance_compute_blas_threshold = before
 
@@ -181,10 +227,11 @@ def exact_rerank(
     queries: Floats,
     vectors: Floats,
     k: int,
-    propose: Callable[[Floats, Rows, int], Neighbours],
+    propose: Propose,
     *,
     largest_norm: float,
     ordered: bool = True,
+    at_once: int = 1,
 ) -> Neighbours:
     """The exact first k of what ``propose`` finds; it is asked for more until nothing left out can be among them.
 
@@ -195,7 +242,8 @@ def exact_rerank(
         propose: called with some of the queries, their places in ``queries`` and the number of candidates to return;
             gives float32 scores, whose error is that of a float32 sum, best first, and row -1 where there are no more.
         largest_norm: an upper bound of the norms of ``vectors``.
-        ordered: as of `exact_top`.
+        ordered: as of `Exact.top`.
+        at_once: blocks of queries that are proposed for and scored at once.
     """
     n, dims = vectors.shape
     k = min(k, n)
@@ -236,4 +284,9 @@ def exact_rerank(
 
     if not (k and len(queries)):
         return Neighbours.nothing(len(queries), k)
-    return first(np.arange(len(queries)), min(k + min(k, MARGIN), n))
+    places, take = np.arange(len(queries)), min(k + min(k, MARGIN), n)
+    if at_once == 1 or len(places) <= BLOCK:
+        return first(places, take)
+    with ThreadPoolExecutor(at_once) as pool:
+        blocks = np.array_split(places, -(-len(places) // BLOCK))
+        return stack_batches(list(pool.map(partial(first, take=take), blocks)))

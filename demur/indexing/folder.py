@@ -12,11 +12,14 @@ from demur.core.docstore import LINES, TABLE
 from demur.core.errors import DataError, IndexFileError, StorageError
 from demur.core.store import file_digest, read_json, storage_errors, why_invalid
 from demur.core.untrusted import Choice, check
+from demur.indexing.options import PARTS
+from demur.indexing.vectors import LENGTHS
 
 FORMAT = "demur-index"
-VERSION = 4
+VERSION = 5
 """2: words of BM25 contain combining marks; documents that were left out do not describe pages. 3: passages name the
-document that they were cut from. 4: lists have a file of their own, SQLite finds documents."""
+document that they were cut from. 4: lists have a file of their own, SQLite finds documents.
+5: a part may have the vectors of another."""
 SMALL = 64 << 20
 """Files up to this many bytes are hashed whenever an index is opened; larger ones if ``verify`` is set."""
 
@@ -52,11 +55,14 @@ class _Dense(BaseModel):
     space: str
     count: int
     dims: int
+    cut: int
     largest_norm: float
     why: str
+    vectors_of: str = ""
     lists: int = 0
     nprobe: int = 0
     refine: int = 0
+    tokens: int = 0
 
     @model_validator(mode="after")
     def _lists(self) -> _Dense:
@@ -75,12 +81,17 @@ class _Counts(BaseModel, extra="allow"):
     __pydantic_extra__: dict[str, int]
 
 
+class _Options(BaseModel, extra="allow"):
+    parts: list[str]
+
+
 class _Manifest(BaseModel):
     id: str
     inputs: str
     content: str
     encoders: dict[str, _Encoder] = Field(min_length=1)
     counts: _Counts
+    options: _Options
     parts: _Parts
     files: dict[str, _File] = Field(min_length=1)
 
@@ -96,8 +107,11 @@ class _Manifest(BaseModel):
                 "rows.npy",
                 "vectors.npy",
                 *(("index.faiss", "lists.bin") if part.kind.startswith("ivf-") else ()),
+                *((LENGTHS,) if part.kind == "maxsim" else ()),
             )
-            expected_files += [f"parts/{name}/{file}" for file in files]
+            if part.vectors_of not in ("", *PARTS):
+                raise ValueError(f"there is no part {part.vectors_of!r} to have the vectors of")
+            expected_files += [f"parts/{part.vectors_of or name}/{file}" for file in files]
         if missing := [name for name in expected_files if name not in self.files]:
             raise ValueError(f"files lacks {', '.join(missing[:3])}")
         return self

@@ -2,8 +2,13 @@
 
     flat      the mapped vectors themselves; exact
     ivf-...   inverted lists, see `demur.indexing.ivf`
+    maxsim    a vector for each token, see `demur.indexing.maxsim`
 
-Both search mapped files and return hits in the order of `demur.indexing.exact`. faiss searches the ``nprobe`` lists
+A kind of another package is a class that it registers under ``demur.indexes``, or ``module:Class``: made of a folder
+and the part's entry in the manifest, with ``count``, ``search`` and ``search_subset`` as of `Dense`, which it may
+inherit; ``build`` makes its files (docs/index-plugins.md; `demur.testing.check_index`).
+
+The first two search mapped files and return hits in the order of `demur.indexing.exact`. faiss searches the ``nprobe`` lists
 whose centroids are nearest (found exactly), or more of them if these hold fewer than k vectors. What it finds is scored
 again from the vectors: for ``ivf-flat`` the result is exact within the lists; of codes, ``refine`` times k candidates
 are scored.
@@ -19,23 +24,27 @@ from typing import Any
 
 import numpy as np
 
+from demur.core import plugins
 from demur.core.errors import DataError, IndexFileError, UsageError
 from demur.core.store import storage_errors
 from demur.indexing.exact import (
     MARGIN,
+    Exact,
     Floats,
     Neighbours,
     Rows,
     exact_rerank,
-    exact_top,
     norms_of,
     pad_to,
     rescore,
     stack_batches,
     take_best,
 )
+from demur.indexing.gpu import load_faiss
 from demur.indexing.ivf import (
+    KINDS,
     Tuned,
+    build_ivf,
     centroids_of,
     faiss_errors,
     least_mean,
@@ -51,11 +60,26 @@ SCAN = 10
 @cache
 def _lists(nprobe: int) -> Any:
     """Tells faiss how many lists to read. The index's own nprobe is shared by threads: it may be another's."""
-    import faiss
-
-    lists = faiss.SearchParametersIVF()
+    lists = load_faiss().SearchParametersIVF()
     lists.nprobe = nprobe
     return lists
+
+
+def kind_named(kind: str) -> Any:
+    """The class of a kind of index that is made of vectors.
+
+    Raises:
+        UnknownPart: there is no such kind.
+        UsageError: it is made of something else.
+    """
+    index, _ = plugins.find("indexes", kind)
+    if not hasattr(index, "build"):
+        raise UsageError(
+            "this index is not made of one vector for each item",
+            item=kind,
+            cure=f"choose auto, {', '.join(KINDS)}, or a kind of another package",
+        )
+    return index
 
 
 class Dense:
@@ -92,15 +116,30 @@ class Dense:
                 f"expected {self.count}x{self.dims} float32, found {self.vectors.shape} {self.vectors.dtype}",
                 item=path,
             )
+        self._exact = Exact(self.vectors, self._largest)
         self._lists: Any = None
-        if self.kind != "flat":
+        if self.kind.startswith("ivf-"):
             self.nprobe, self.refine = int(part["nprobe"]), int(part["refine"])
             self._lists = open_lists(folder / "index.faiss", self.kind, self.dims, self.count)
             self.nprobe = min(self.nprobe, self._lists.nlist)
             self._centroids = centroids_of(self._lists)
-            self._coarse_norm = float(norms_of(self._centroids).max())
-            if not isfinite(self._coarse_norm):
+            coarse_norm = float(norms_of(self._centroids).max())
+            self._coarse = Exact(self._centroids, coarse_norm)
+            if not isfinite(coarse_norm):
                 raise IndexFileError("its centroids are no numbers", item=folder / "index.faiss")
+
+    @classmethod
+    def build(cls, kind: str, vectors: Floats, folder: Path) -> dict[str, Any]:
+        """Make the files that an index of this kind has beside ``vectors.npy``.
+
+        Args:
+            vectors: (n, d) float32, mapped.
+            folder: that holds them.
+
+        Returns:
+            What the part's entry in the manifest says of them, for the constructor.
+        """
+        return {} if kind == "flat" else build_ivf(kind, vectors, folder / "index.faiss")
 
     def search(self, queries: Floats, k: int) -> Neighbours:
         """The first k for each query.
@@ -115,7 +154,7 @@ class Dense:
         """
         queries = self._check_queries(queries, k)
         if self._lists is None:
-            return pad_to(exact_top(queries, self.vectors, k, largest_norm=self._largest), k)
+            return pad_to(self._exact.top(queries, k), k)
         with faiss_errors(self.folder):  # its lists may hold rows that do not exist
             return pad_to(self._search_until_full(queries, min(k, self.count)), k)
 
@@ -134,9 +173,7 @@ class Dense:
     def _search_lists(self, queries: Floats, k: int, nprobe: int) -> Neighbours:
         """The first k of the vectors in that many lists of each query, as far as the codes tell."""
         exact = self.kind == "ivf-flat"  # what codes propose may depend on the order of the lists
-        coarse = exact_top(
-            queries, self._centroids, nprobe, largest_norm=self._coarse_norm, ordered=not exact
-        )
+        coarse = self._coarse.top(queries, nprobe, ordered=not exact)
         if len(queries) == 1:
             return self._search_chosen_lists(queries, coarse, k)
         order = np.argsort(
@@ -165,8 +202,7 @@ class Dense:
 
     def _scan_chosen_lists(self, queries: Floats, coarse: Neighbours, take: int) -> Neighbours:
         """What faiss finds in the given lists of each query, (Q, take)."""
-        import faiss
-
+        faiss = load_faiss()
         neighbours = Neighbours(
             np.empty((len(queries), take), np.float32), np.empty((len(queries), take), np.int64)
         )
@@ -212,7 +248,7 @@ class Dense:
         tuned = Tuned(1, 1.0, 1.0, 0)
         for query_block in blocks if self._lists is not None else ():
             block = self._check_queries(query_block, k)
-            true_rows = exact_top(block, self.vectors, k, largest_norm=self._largest).rows
+            true_rows = self._exact.top(block, k).rows
             queries, right = np.concatenate([queries, block]), np.concatenate([right, true_rows])
             needed = np.concatenate([needed, self._lists_to(block, true_rows)])
             tuned = lists_enough(needed, recall, self._lists.nlist, queries_to_come)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from math import inf, sqrt
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from demur.core.errors import IndexFileError, StorageError, UsageError
 from demur.core.store import storage_errors
 from demur.indexing.exact import Floats, Rows, exact_top, norms_of
+from demur.indexing.gpu import load_faiss
 
-Kind = Literal["flat", "ivf-flat", "ivf-sq8"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS = ("flat", "ivf-flat", "ivf-sq8")
+"""Those that `demur.indexing.choose` chooses from; other packages may bring more."""
 
 SAMPLE = 20
 """Training vectors per list."""
@@ -40,7 +41,7 @@ NPROBE = 16
 """Inverted lists searched for each query, unless tuned."""
 FILL_BYTES = 1 << 26
 """Bytes of vectors that are added at once."""
-REFINE: dict[Kind, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3}
+REFINE: dict[str, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3}
 """Candidates that are scored again, as a multiple of k."""
 _READING = Lock()
 """faiss has one limit of what it may read, for all threads."""
@@ -54,7 +55,7 @@ def lists_for(n: int) -> int:
 
 
 def build_ivf(
-    kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None
+    kind: str, vectors: Floats, path: Path, *, lists: int | None = None
 ) -> dict[str, Any]:
     """Train an inverted-list index on ``vectors``, fill it and write it to ``path``; returns its manifest entries.
 
@@ -69,13 +70,13 @@ def build_ivf(
     return entry
 
 
-def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
+def train(kind: str, vectors: Floats, path: Path, *, lists: int | None = None) -> dict[str, Any]:
     """Write an index with trained centroids and empty lists; returns its manifest entries.
 
     Raises:
         UsageError: no such kind.
     """
-    import faiss
+    faiss = load_faiss()
 
     if kind not in REFINE or kind == "flat":
         raise UsageError(
@@ -107,7 +108,7 @@ def train(kind: Kind, vectors: Floats, path: Path, *, lists: int | None = None) 
 
 def fill(trained: Path, vectors: Floats, first: int, stop: int) -> Path:
     """Put rows ``first`` to ``stop`` of ``vectors`` into lists; returns their file, beside ``trained``."""
-    import faiss
+    faiss = load_faiss()
 
     index: Any = faiss.read_index(str(trained))
     block = np.ascontiguousarray(vectors[first:stop])
@@ -121,7 +122,7 @@ def fill(trained: Path, vectors: Floats, first: int, stop: int) -> Path:
 
 def centroids_of(index: Any) -> Floats:
     """(lists, d) the centroids of an index."""
-    import faiss
+    faiss = load_faiss()
 
     coarse = faiss.downcast_index(index.quantizer)
     centroids: Floats = coarse.reconstruct_n(0, coarse.ntotal)
@@ -142,7 +143,7 @@ def merge_lists(trained: Path, shards: Sequence[Path], path: Path) -> None:
     Raises:
         StorageError: they do not fit on the disk.
     """
-    import faiss
+    faiss = load_faiss()
     from faiss.contrib.ondisk import merge_ondisk
 
     with storage_errors(path):
@@ -186,10 +187,10 @@ def write_faiss(index: Any, path: Path) -> None:
 
     Written through Python's own file: faiss 1.15 reports a failed close on standard error and goes on.
     """
-    import faiss
+    faiss = load_faiss()
 
     with storage_errors(path), path.open("wb") as handle:
-        faiss.write_index(index, faiss.PyCallbackIOWriter(handle.write))  # type: ignore[attr-defined]  # its stub lacks it
+        faiss.write_index(index, faiss.PyCallbackIOWriter(handle.write))
 
 
 _HEADER = struct.Struct("<4siqqq?iQQ4s")
@@ -213,7 +214,7 @@ def open_lists(path: Path, kind: str, dims: int, count: int) -> Any:
     Raises:
         IndexFileError: it is not such an index, or the file of its lists is missing or truncated.
     """
-    import faiss
+    faiss = load_faiss()
 
     file = path.with_name(LISTS)
     with storage_errors(path), path.open("rb") as handle:
@@ -279,7 +280,7 @@ def faiss_errors(item: Path) -> Iterator[None]:
 @contextmanager
 def _bound_memory(path: Path) -> Iterator[None]:
     """While a file is read, faiss allocates little more for anything in it than the file is large."""
-    import faiss
+    faiss = load_faiss()
 
     with storage_errors(path):
         size = path.stat().st_size

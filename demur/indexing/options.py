@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from demur.core.store import Problems
 from demur.indexing.encoders import Encoder
-from demur.indexing.ivf import Kind
 from demur.indexing.tables import Progress
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
+
+
+PARTS = ("passages", "titles", "summaries", "looks", "images", "lexical")
+"""All that an index may have: the dense parts (`demur.indexing.parts`), and BM25 over documents with text."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +27,9 @@ class IndexOptions:
     """Serves the space ``text`` in place of the encoder."""
     image_root: Path | None = None
     """Folder that relative image paths start from."""
-    kind: Kind | Literal["auto"] = "auto"
-    """Of the dense parts (`demur.indexing.indexes`); ``auto`` chooses for each by size, free memory and ``queries``."""
+    kind: str = "auto"
+    """Of the dense parts, by name (`demur.indexing.indexes`); ``auto`` chooses for each by size, free memory and
+    ``queries``."""
     queries: int = 10_000
     """How many queries ``auto`` expects."""
     workers: int = 2
@@ -38,6 +43,8 @@ class IndexOptions:
     progress: bool | Progress = False
     """Show bars on standard error (lines if that is no terminal); or a function that is called now and then with
     (stage, items done, items in all or 0)."""
+    parts: Collection[str] = PARTS
+    """Those that are made, as far as documents and encoders allow."""
     engine: RayEngine | None = None
     """The cluster that embeds and indexes, into the same files; None for this machine."""
     corpus: str = ""

@@ -1,12 +1,15 @@
 """The dense parts of an index folder: what each embeds, and how one is made.
 
-A part is made if the encoder serves its space:
+A part is made if it is asked for and the encoder serves its space:
 
     passages   documents with text, space ``text``
     titles     pages by title, space ``joint``                    (T of VLM-DeflectionBench, appendix H)
     summaries  pages by title and summary, space ``joint``        (T+S)
     looks      documents with an image, space ``look``: image to image
     images     documents with an image, space ``joint``: text to image
+
+Where the encoder says that two spaces are the same, so are ``looks`` and ``images``: the vectors are made once, and the
+second part names the first in ``vectors_of``.
 """
 
 from __future__ import annotations
@@ -27,11 +30,12 @@ from demur.core.store import storage_errors
 from demur.core.strict_json import loose_json
 from demur.indexing.choose import Choice, choose
 from demur.indexing.embed import Item, embed
-from demur.indexing.encoders import Encoder, fingerprint_of
+from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.exact import norms_of
-from demur.indexing.ivf import build_ivf
+from demur.indexing.indexes import Dense, kind_named
 from demur.indexing.options import IndexOptions
 from demur.indexing.tables import BLOCK, in_blocks, save, save_rows
+from demur.indexing.vectors import DATA, LENGTHS
 
 
 class Part(NamedTuple):
@@ -49,6 +53,17 @@ DENSE_PARTS = (
     Part("looks", "images", "look"),
     Part("images", "images", "joint"),
 )
+
+
+def twin_of(part: Part, space: str, entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """The part, among those that are made, that has the vectors of this one; "" if there is none.
+
+    Args:
+        space: that its vectors are made in (`demur.indexing.encoders.stored_names`).
+        entries: part -> its entry for the manifest.
+    """
+    same = {"over": part.over, "space": space}.items()
+    return next((n for n, e in entries.items() if part.over == "images" and same <= e.items()), "")
 
 
 def passage_text(title: str, text: str) -> str:
@@ -112,15 +127,16 @@ class _Items(Sequence[Item]):
             )
 
 
-EMBEDDED = ("vectors.npy", "ids.jsonl", "errors.jsonl", "shards.jsonl")
+EMBEDDED = (*DATA, LENGTHS, "shards.jsonl")
 """Files of a part that `demur.indexing.embed` continues; it checks each shard in them by its hashes."""
 
 
 def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
     """Prepare ``work`` for a build: of what a killed build left there, only vectors of the same encoders are kept."""
-    folders = {work / "parts" / part.name: encoders.get(part.space) for part in DENSE_PARTS}
     reusable = {
-        folder for folder, encoder in folders.items() if encoder and _made_by(folder, encoder)
+        work / "parts" / part.name
+        for part in DENSE_PARTS
+        if _made_by(work / "parts" / part.name, part, encoders)
     }
     for path in sorted(work.rglob("*"), reverse=True):  # the content of a folder before the folder
         if path.is_symlink() or not path.is_dir():
@@ -132,9 +148,13 @@ def keep_vectors(work: Path, encoders: Mapping[str, Encoder]) -> None:
         work.rmdir()  # if nothing is kept
 
 
-def _made_by(folder: Path, encoder: Encoder) -> bool:
-    """Whether that encoder, run in the same way, made the vectors in a part's folder."""
+def _made_by(folder: Path, part: Part, encoders: Mapping[str, Encoder]) -> bool:
+    """Whether the encoder of its space, run in the same way, made the vectors in a part's folder."""
+    encoder = encoders.get(part.space)
+    if encoder is None:
+        return False
     expected_makers = {
+        "space": stored_names(encoders)[part.space],
         "encoder": encoder.name,
         "note": encoder.note,
         "fingerprint": fingerprint_of(encoder),
@@ -160,8 +180,8 @@ def copy_vectors(
     """
     for part in DENSE_PARTS:
         target, kept_part = (folder / "parts" / part.name for folder in (work, index))
-        encoder, listed = encoders.get(part.space), f"parts/{part.name}/shards.jsonl" not in wrong
-        if target.exists() or encoder is None or not listed or not _made_by(kept_part, encoder):
+        listed = f"parts/{part.name}/shards.jsonl" not in wrong
+        if target.exists() or not listed or not _made_by(kept_part, part, encoders):
             continue
         with storage_errors(target):
             target.mkdir(parents=True)
@@ -172,13 +192,27 @@ def copy_vectors(
 
 def build_dense(
     part: Part,
+    space: str,
     encoder: Encoder,
     documents: Documents,
     rows: NDArray[np.int64],
     folder: Path,
     options: IndexOptions,
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Embed and index one part; returns its entry for the manifest, and (id, reason) of what could not be embedded."""
+    """Embed and index one part.
+
+    Args:
+        part: the part.
+        space: that its vectors are made in (`demur.indexing.encoders.stored_names`).
+        encoder: which makes them.
+        documents: or pages, that the rows are of.
+        rows: (n,) of what is embedded.
+        folder: of the part.
+        options: how.
+
+    Returns:
+        Its entry for the manifest, and (id, reason) of what could not be embedded.
+    """
     save(folder / "rows.npy", rows)
     items = _Items(
         part,
@@ -191,7 +225,7 @@ def build_dense(
     embedded = embed_items(
         items,
         encoder,
-        part.space,
+        space,
         folder,
         workers=options.workers,
         progress=partial(tell, part.name) if callable(tell) else tell,
@@ -201,23 +235,34 @@ def build_dense(
         left_out = {documents.row(id) for id, _ in failed}
         save_rows(folder / "rows.npy", (row for row in in_blocks(rows) if row not in left_out))
     vectors: NDArray[np.float32] = embedded.vectors
-    count, dims = vectors.shape
+    count, dims = embedded.manifest["count"], vectors.shape[1]
     entry = {
-        "space": part.space,
+        "space": space,
         "over": part.over,
         "dims": dims,
         "count": count,
+        "cut": embedded.manifest["cut"],
         "largest_norm": _largest_norm(vectors, encoder),
     }
+    if encoder.similarity == "maxsim":
+        chosen = Choice("maxsim", "a vector for each token: all documents are scored exactly")
+        return entry | chosen._asdict() | {"tokens": len(vectors)}, failed
     if options.kind == "auto" or not count:
         chosen = choose(count, dims, queries=options.queries)
     else:
         chosen = Choice(options.kind, "as asked")
-    entry |= chosen._asdict()
-    if chosen.kind != "flat":
-        fill_lists = build_ivf if options.engine is None else options.engine.build_ivf
-        entry |= fill_lists(chosen.kind, vectors, folder / "index.faiss")
-    return entry, failed
+    return entry | chosen._asdict() | _fill(chosen.kind, vectors, folder, options), failed
+
+
+def _fill(
+    kind: str, vectors: NDArray[np.float32], folder: Path, options: IndexOptions
+) -> dict[str, Any]:
+    """Make what an index of a kind has beside its vectors; returns what the manifest says of it."""
+    index = kind_named(kind)
+    if options.engine is not None and index is Dense and kind != "flat":
+        return options.engine.build_ivf(kind, vectors, folder / "index.faiss")
+    entry: dict[str, Any] = index.build(kind, vectors, folder)
+    return entry
 
 
 def _largest_norm(vectors: NDArray[np.float32], encoder: Encoder) -> float:

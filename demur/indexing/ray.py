@@ -2,7 +2,7 @@
 
     embedding      a pass of Ray Data over runs of items: actors open the encoder once and make one shard of each run
     inverted lists a pass of Ray Data over runs of rows: each run becomes an index file, and the files are merged
-    search         actors that stay: each keeps its rows mapped, and their results are merged
+    search         actors that stay: each keeps its rows mapped or on its GPU, and their results are merged
 
 One machine would have made the same shard of the same rows, and the driver joins shards in order on its disk, so the
 folder has the same bytes. A pass that loses a node is started again with the runs that are missing. Nodes need demur,
@@ -22,7 +22,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,8 @@ from demur.indexing import ivf
 from demur.indexing.bm25 import BM25
 from demur.indexing.embed import Item, embed, make_shard
 from demur.indexing.encoders import Encoder, fingerprint_of, open_encoder
-from demur.indexing.exact import Floats, Neighbours, exact_top, merge_shards, pad_to, stack_batches
+from demur.indexing.exact import Exact, Floats, Neighbours, merge_shards, pad_to, stack_batches
+from demur.indexing.gpu import cards
 from demur.indexing.indexes import Dense
 from demur.indexing.vectors import Embedded, MadeShard
 
@@ -82,9 +83,17 @@ class _Embedding:
     """Embeds runs of items; it opens the encoder with the first, whose error says what is wrong with it."""
 
     def __init__(
-        self, items: Sequence[Item], name: str, fingerprint: str, space: str, workers: int
+        self,
+        items: Sequence[Item],
+        name: str,
+        fingerprint: str,
+        space: str,
+        workers: int,
+        *,
+        runs_code: bool,
     ) -> None:
         self._items, self._name, self._fingerprint = items, name, fingerprint
+        self._runs_code = runs_code
         self._space, self._workers = space, workers
         self._encoder: Encoder | None = None
         self._one_at_a_time = Lock()
@@ -96,7 +105,7 @@ class _Embedding:
             return make_shard(self._items[slice(*run)], self._encoder, self._space, self._workers)
 
     def _opened(self) -> Encoder:
-        with trusting(code=True):  # the driver has opened it, or would not ask
+        with trusting(code=self._runs_code):  # as the driver has opened it
             encoder = open_encoder(self._name, allow_random=True)  # the fingerprint decides
         if fingerprint_of(encoder) != self._fingerprint:
             raise UsageError(
@@ -120,12 +129,27 @@ def _open_filling(trained: Path, vectors: Path) -> Work:
     return lambda run: ivf.fill(trained, mapped, *run)
 
 
-class _SearchActor:
-    """A search actor: it opens parts of indexes when they are first searched."""
+class _Opened(NamedTuple):
+    """A part of an index that an actor has opened."""
 
-    def __init__(self) -> None:
-        self._parts: dict[Path, tuple[tuple[int, int], Any]] = {}
-        """Each with the inode of its folder (a new folder of the same path is another index) and its ``nprobe``."""
+    version: tuple[int, int]
+    """The inode of its folder (a new folder of the same path is another index), and its ``nprobe``."""
+    part: Any
+    runs: dict[Run, Exact]
+    """Runs of rows that were searched."""
+
+
+class _SearchActor:
+    """A search actor: it opens parts of indexes when they are first searched.
+
+    Args:
+        gpus: what it reserved; without any it sees none, though Ray hides none from it.
+    """
+
+    def __init__(self, gpus: float) -> None:
+        if not gpus:
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        self._parts: dict[Path, _Opened] = {}
 
     def search_run(
         self, folder: Path, entry: dict[str, Any], queries: Any, k: int, run: Run | None
@@ -134,17 +158,16 @@ class _SearchActor:
         try:
             with storage_errors(folder):
                 version = folder.stat().st_ino, int(entry.get("nprobe", 0))
-            if self._parts.get(folder, ((0, 0), None))[0] != version:
+            if folder not in self._parts or self._parts[folder].version != version:
                 kind, _ = plugins.find("indexes", entry["kind"])
-                self._parts[folder] = (version, kind(folder, entry))
-            part = self._parts[folder][1]
+                self._parts[folder] = _Opened(version, kind(folder, entry), {})
+            _, part, runs = self._parts[folder]
             if run is None:
                 answer: Neighbours = part.search(queries, k)
                 return answer
-            rows = part.vectors[run[0] : run[1]]
-            neighbours = exact_top(
-                np.array(queries), rows, k, largest_norm=float(entry["largest_norm"])
-            )
+            if run not in runs:
+                runs[run] = Exact(part.vectors[slice(*run)], float(entry["largest_norm"]))
+            neighbours = runs[run].top(np.array(queries), k)
             return Neighbours(neighbours.scores, neighbours.rows + run[0])
         except DemurError as error:
             return _portable(error)
@@ -204,8 +227,9 @@ class RayEngine:
                     f"no Ray cluster: {why}", item=address, cure="start one with 'ray start --head'"
                 ) from error
         self.gpus = min(1.0, self._ray.cluster_resources().get("GPU", 0.0))
-        """What an embedding actor takes."""
-        self._actors: list[Any] = []
+        """What an actor takes that embeds, and one that fills lists or searches vectors where faiss uses GPUs."""
+        self._actors: dict[float, list[Any]] = {}
+        """Search actors by what each takes of a GPU."""
 
     def embed(
         self,
@@ -221,7 +245,15 @@ class RayEngine:
 
         ``items`` is pickled and sent to every actor: give a sequence that reads from the shared disk.
         """
-        opened = partial(_Embedding, items, encoder.name, fingerprint_of(encoder), space, workers)
+        opened = partial(
+            _Embedding,
+            items,
+            encoder.name,
+            fingerprint_of(encoder),
+            space,
+            workers,
+            runs_code=getattr(encoder, "runs_code", True),  # who does not say cannot do without
+        )
         return embed(
             items,
             encoder,
@@ -233,7 +265,7 @@ class RayEngine:
             make_elsewhere=lambda runs: self._results_of_runs(opened, runs, gpus=self.gpus),
         )
 
-    def build_ivf(self, kind: ivf.Kind, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
+    def build_ivf(self, kind: str, vectors: NDArray[np.float32], path: Path) -> dict[str, Any]:
         """As `demur.indexing.ivf.build_ivf`: trained here, filled on the cluster, merged on disk."""
         beside = (path.parent / "vectors.npy").absolute()
         with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
@@ -245,7 +277,11 @@ class RayEngine:
             ]
             ivf.merge_lists(
                 trained,
-                list(self._results_of_runs(partial(_open_filling, trained, beside), runs)),
+                list(
+                    self._results_of_runs(
+                        partial(_open_filling, trained, beside), runs, gpus=self._faiss_gpus()
+                    )
+                ),
                 path,
             )
         return entry
@@ -267,7 +303,8 @@ class RayEngine:
         """
 
         def attempt(_: int) -> Iterator[Neighbours]:
-            yield self._search_once(self._search_actors(), folder.absolute(), entry, queries, k)
+            actors = self._search_actors(self._faiss_gpus() if entry["kind"] == "flat" else 0.0)
+            yield self._search_once(actors, folder.absolute(), entry, queries, k)
 
         neighbours: Neighbours = next(self._retry_lost(1, attempt))
         return neighbours
@@ -291,6 +328,9 @@ class RayEngine:
             self._ask_actors(actors, [(path, entry, block, k, None) for block in blocks])
         )
 
+    def _faiss_gpus(self) -> float:
+        return self.gpus if cards() else 0.0
+
     def _count_slots(self, gpus: float) -> int:
         """How many actors the cluster has room for."""
         has = self._ray.cluster_resources()
@@ -300,6 +340,8 @@ class RayEngine:
         self, opened: Callable[[], Work], runs: Sequence[Run], *, gpus: float = 0
     ) -> Iterator[Any]:
         """The result of each run, in their order."""
+        if gpus:
+            self._actors = {}  # search actors give their GPUs back
         for result in self._retry_lost(
             len(runs), lambda done: self._one_pass(opened, runs[done:], gpus)
         ):
@@ -324,7 +366,7 @@ class RayEngine:
             except exceptions.RayTaskError:  # a bug in the program: show it as it is
                 raise
             except exceptions.RayError as error:
-                self._actors = []  # the actors that are still alive end with their last references
+                self._actors = {}  # the actors that are still alive end with their last references
                 tries += 1
                 until = until if tries > 1 else time.monotonic() + KNOWN_S
                 if tries > RETRIES and time.monotonic() > until:
@@ -365,12 +407,13 @@ class RayEngine:
             for blob in batch["made"].to_pylist():
                 yield pickle.loads(blob)
 
-    def _search_actors(self) -> list[Any]:
-        if not self._actors:
+    def _search_actors(self, gpus: float) -> list[Any]:
+        if gpus not in self._actors:
             # They reserve no processor: they wait most of the time, and embedding may need one meanwhile.
-            kind = self._ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_SearchActor)
-            self._actors = [kind.remote() for _ in range(self._count_slots(0))]
-        return self._actors
+            kind = self._ray.remote(num_cpus=0, num_gpus=gpus, scheduling_strategy="SPREAD")
+            actor = kind(_SearchActor)
+            self._actors[gpus] = [actor.remote(gpus) for _ in range(self._count_slots(gpus))]
+        return self._actors[gpus]
 
     def _ask_actors(
         self, actors: Sequence[Any], calls: Sequence[Sequence[Any]]

@@ -4,9 +4,10 @@
     vectors.npy     (n, d) float32, row by row in the order of the items
     ids.jsonl       n lines, each the id of its row as a JSON string
     errors.jsonl    the items without a row, each with the reason
+    lengths.i32     (late interaction) how many rows each item has, where it has one for each of its tokens
     shards.jsonl    one line per finished shard: hash of its input, size and hash of what it appended
 
-A shard is appended to the three data files and then recorded in ``shards.jsonl``. If a run is killed, at most one shard
+A shard is appended to the data files and then recorded in ``shards.jsonl``. If a run is killed, at most one shard
 is not recorded: the next run cuts it off and makes it again, so the finished folder has the same bytes as after a run
 that was never stopped. If items were added at the end, the shards before them are kept too.
 """
@@ -47,9 +48,10 @@ class Embedded:
     path: Path
     manifest: dict[str, Any]
     """``encoder`` (canonical name), ``note``, ``fingerprint``, ``similarity``, ``space``, ``dimensions``,
-    ``count`` (rows), ``failed`` (items without a row)."""
+    ``count`` (items with rows), ``failed`` (items without), ``cut`` (texts whose end the encoder does not read),
+    ``tokens`` (rows, where an item has several)."""
     vectors: np.memmap[Any, np.dtype[np.float32]] = field(repr=False)
-    """(n, d) float32, mapped read-only."""
+    """(n, d) float32, mapped read-only; (tokens, d) for late interaction."""
 
     @classmethod
     def open(cls, path: Path) -> Embedded:
@@ -76,7 +78,7 @@ class Embedded:
             )
         for name, stated in manifest["files"].items():
             _check_file(path / name, stated)
-        shape = (manifest["count"], manifest["dimensions"])
+        shape = (manifest.get("tokens", manifest["count"]), manifest["dimensions"])
         with storage_errors(path / "vectors.npy"), (path / "vectors.npy").open("rb") as handle:
             if handle.read(HEADER) != npy_header(*shape):
                 raise IndexFileError(
@@ -129,6 +131,13 @@ def npy_header(rows: int, dimensions: int) -> bytes:
 
 DATA = ("vectors.npy", "ids.jsonl", "errors.jsonl")
 """The files that a shard is appended to."""
+LENGTHS = "lengths.i32"
+"""Another, of late interaction: little-endian int32, in the order of the items."""
+
+
+def data_files(plan: dict[str, Any]) -> tuple[str, ...]:
+    """The files that a shard of such vectors is appended to."""
+    return (*DATA, LENGTHS) if plan.get("similarity") == "maxsim" else DATA
 
 
 class MadeShard(NamedTuple):
@@ -141,6 +150,9 @@ class MadeShard(NamedTuple):
     vectors: bytes
     ids: bytes
     errors: bytes
+    lengths: bytes = b""
+    cut: int = 0
+    """Texts that are longer than the encoder reads."""
 
 
 def join_lines(texts: list[str]) -> bytes:
@@ -157,6 +169,7 @@ class _Shard(NamedTuple):
     bytes: list[int]
     """What it appended to each data file."""
     sha256: list[str]
+    cut: int
 
 
 class ShardWriter:
@@ -164,6 +177,7 @@ class ShardWriter:
 
     def __init__(self, path: Path, plan: dict[str, Any], shard: int, done: list[_Shard]) -> None:
         self._path, self._plan, self.shard, self.done = path, plan, shard, done
+        self._data = data_files(plan)
         self._handles: list[IO[bytes]] = []
 
     @classmethod
@@ -200,12 +214,12 @@ class ShardWriter:
         if not (
             path / "manifest.json"
         ).exists():  # the run was stopped at some moment: trust nothing
-            done = done[: _count_whole_shards(path, done)]
+            done = done[: _count_whole_shards(path, done, data_files(plan))]
         return cls(path, plan, shard, done)
 
     def __enter__(self) -> ShardWriter:
         with storage_errors(self._path):
-            for name in DATA:
+            for name in self._data:
                 place = self._path / name
                 self._handles.append(place.open("r+b" if place.exists() else "w+b"))
         if not (self._path / "manifest.json").exists():
@@ -240,7 +254,7 @@ class ShardWriter:
         """Add a shard's rows, sync them to disk, and only then record the shard."""
         if (self._path / "manifest.json").exists():
             self.cut(len(self.done))
-        blobs = (shard.vectors, shard.ids, shard.errors)
+        blobs = (shard.vectors, shard.ids, shard.errors, shard.lengths)[: len(self._data)]
         with storage_errors(self._path):
             for handle, blob in zip(self._handles, blobs, strict=True):
                 handle.write(blob)
@@ -252,6 +266,7 @@ class ShardWriter:
                 shard.failed,
                 [*map(len, blobs)],
                 [*map(digest, blobs)],
+                shard.cut,
             )
             with (self._path / "shards.jsonl").open("ab") as record:
                 record.write(join_lines([canonical(entry._asdict())]))
@@ -264,15 +279,22 @@ class ShardWriter:
         if (self._path / "manifest.json").exists():
             return
         count = sum(s.items - s.failed for s in self.done)
+        rows = sum(s.bytes[0] for s in self.done) // (4 * self._plan["dimensions"])
         with storage_errors(self._path):
             self._handles[0].seek(0)
-            self._handles[0].write(npy_header(count, self._plan["dimensions"]))
+            self._handles[0].write(npy_header(rows, self._plan["dimensions"]))
             for handle in self._handles:
                 handle.flush()
                 os.fsync(handle.fileno())
-        files = [self._path / name for name in (*DATA, "shards.jsonl")]
+        files = [self._path / name for name in (*self._data, "shards.jsonl")]
         stated = {f.name: {"bytes": f.stat().st_size, "sha256": file_digest(f)} for f in files}
-        facts = {"count": count, "failed": sum(s.failed for s in self.done), "files": stated}
+        facts = {
+            "count": count,
+            "failed": sum(s.failed for s in self.done),
+            "cut": sum(s.cut for s in self.done),
+            "files": stated,
+        }
+        facts |= {"tokens": rows} if LENGTHS in self._data else {}
         write_json(self._path / "manifest.json", self._plan | facts)
 
 
@@ -281,9 +303,9 @@ def _data_start(file_number: int) -> int:
     return HEADER if DATA[file_number] == "vectors.npy" else 0
 
 
-def _count_whole_shards(path: Path, done: list[_Shard]) -> int:
+def _count_whole_shards(path: Path, done: list[_Shard], data: tuple[str, ...]) -> int:
     """How many of the recorded shards, from the first on, are on the disk as they were recorded."""
-    for file_number, name in enumerate(DATA):
+    for file_number, name in enumerate(data):
         place = path / name
         if not place.exists():
             return 0

@@ -17,6 +17,8 @@ from demur.core.errors import IndexFileError, UsageError
 from demur.indexing.encoders import Encoder, fingerprint_of
 from demur.indexing.exact import norms_of
 from demur.indexing.folder import checked_manifest
+from demur.indexing.gpu import load_faiss
+from demur.indexing.ivf import KINDS
 from demur.retrieval.modes import FUSED, SIMPLE_MODES, canonical_mode, simple_modes
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class OpenIndex:
 
     Raises:
         IndexFileError: the folder is not an index, a file is truncated or changed, or another encoder made it.
+        MissingExtra: it has vectors, and faiss is not installed.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class OpenIndex:
         self._engine = engine
         self.manifest: dict[str, Any] = checked_manifest(folder)
         self.id: str = self.manifest["id"]
+        if any(part["kind"] in KINDS for part in self.manifest["parts"].values()):
+            load_faiss()
         self._encoders: dict[str, Encoder] = {space: encoder for space in encoder.dims}
         if text_encoder is not None:
             self._encoders["text"] = text_encoder
@@ -275,7 +280,8 @@ class OpenIndex:
                         item=self.folder,
                         cure=f"search in one of: {', '.join(self.modes)}",
                     )
-                entry, folder = self.manifest["parts"][name], self.folder / "parts" / name
+                entry = self.manifest["parts"][name]
+                folder = self.folder / "parts" / (entry.get("vectors_of") or name)
                 if name in self.probes:
                     entry = entry | {"nprobe": self.probes[name].probes}
                 finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}

@@ -224,6 +224,14 @@ def check_encoder(encoder: Encoder) -> None:
                 f"{at}: a row depends on its neighbours in the batch"
             )
             assert ask([], space).shape == (0, dims), f"{at}: nothing gives no rows"
+    for space in (same := getattr(encoder, "same_spaces", ())):
+        assert space in encoder.dims, f"{where}: same_spaces names {space}, which it does not serve"
+        for kind, items in (("texts", texts), ("images", images)):
+            if not {space, same[0]} & {{"texts": "look", "images": "text"}[kind]}:
+                ask = getattr(encoder, kind)
+                assert np.allclose(ask(items, space), ask(items, same[0]), atol=1e-3), (
+                    f"{where}: {kind} differ in {space} and {same[0]}, which it says are the same"
+                )
 
 
 def check_index(index: Any, queries: Any) -> None:

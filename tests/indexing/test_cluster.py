@@ -113,7 +113,7 @@ def far(monkeypatch):
                 raise ray.exceptions.ActorDiedError
             return ["found"]
 
-        monkeypatch.setattr(engine, "_search_actors", list)
+        monkeypatch.setattr(engine, "_search_actors", lambda _: [])
         monkeypatch.setattr(engine, "_search_once", answer)
         monkeypatch.setattr(engine, "_one_pass", lambda *_: iter(answer()))
         return engine
@@ -124,13 +124,13 @@ def far(monkeypatch):
 def test_lost_work_is_begun_again_until_the_loss_is_known(far, tmp_path):
     """Ray takes its half minute to give up a node, and puts work on it meanwhile."""
     engine = far(known=45.0)
-    assert engine.search(tmp_path, {}, [], 1) == ["found"]
+    assert engine.search(tmp_path, {"kind": "bm25"}, [], 1) == ["found"]
     assert list(far(known=95.0)._results_of_runs(list, [(0, 1)])) == ["found"]
 
 
 def test_work_that_is_lost_for_good_ends(far, tmp_path):
     for lost in (
-        lambda engine: engine.search(tmp_path, {}, [], 1),
+        lambda engine: engine.search(tmp_path, {"kind": "bm25"}, [], 1),
         lambda engine: list(engine._results_of_runs(list, [(0, 1)])),
     ):
         with raises(StorageError, item="ray"):

@@ -15,7 +15,7 @@ from errors import raises
 
 from demur.core.errors import DataError, MissingExtra, UsageError
 from demur.indexing.embed import Item, embed
-from demur.indexing.encoders import Encoder, Preparing, open_encoder
+from demur.indexing.encoders import Encoder, open_encoder
 from demur.testing import check_encoder
 
 TEXTS = [
@@ -90,12 +90,11 @@ def test_vectors_equal_bare_calls(minilm):
 
 def test_it_says_what_it_is(minilm):
     assert isinstance(minilm, Encoder)
-    assert not isinstance(minilm, Preparing)
     assert minilm.similarity == "cosine"
     assert minilm.dims == {"text": 384}
     assert minilm.texts([]).shape == (0, 384)
     assert np.allclose(np.linalg.norm(minilm.texts(TEXTS), axis=1), 1, atol=1e-5)
-    with raises(UsageError, item=minilm.name, cure="open_clip"):
+    with raises(UsageError, item=minilm.name, cure="takes images"):
         minilm.images([])
     with raises(UsageError, "'joint'", item=minilm.name):
         minilm.texts(["x"], "joint")

@@ -505,25 +505,6 @@ def test_norms_and_unit():
     assert unit(vectors[:2]).tolist() == [[np.float32(0.6), np.float32(0.8)], [0, 0]]
 
 
-def test_a_gpu_proposes_where_there_is_one(data, monkeypatch):
-    """The GPU's door, with a processor behind it: the same ids must come out of whatever scores it gives."""
-    vectors, queries = data
-    calls = []
-
-    def knn_gpu(resources, xq, xb, k, *, metric, vectorsMemoryLimit):
-        calls.append(vectorsMemoryLimit)
-        scores, rows = faiss.knn(xq, xb, k, metric=metric)
-        return scores + np.float32(1e-7), rows
-
-    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
-    monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
-    monkeypatch.setattr(faiss, "knn_gpu", knn_gpu)
-    found = exact_top(queries[:70], vectors, 10, largest_norm=1.000001)
-    monkeypatch.undo()
-    assert calls
-    assert (found.rows == exact_top(queries[:70], vectors, 10, largest_norm=1.000001).rows).all()
-
-
 @pytest.mark.parametrize("queries", [1, 100])
 def test_dimensions_that_differ_are_refused_before_memory_is_read(queries):
     with pytest.raises(ValueError, match=r"8.*16"):

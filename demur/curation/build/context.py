@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from demur.indexing.ray import RayEngine
     from demur.models import Budget
 
 JUDGE = "the judge"
@@ -90,6 +91,8 @@ class Work(TypedDict, total=False):
     recorded in ``build/calls.sqlite``, also without a budget."""
     prices: Path | None
     """Price table that overlays the shipped one."""
+    engine: RayEngine | None
+    """Embeds and searches knowledge bases; None is this process."""
     concurrency: int | None
     """Calls at once to each endpoint and function; None: 8, and 1 for a plain function."""
 
@@ -111,7 +114,7 @@ async def open_context(
         folder / "calls.sqlite", work.get("concurrency"), prices=work.get("prices")
     )
     judge = open_judge(recipe.judge, judge_context)
-    pool, bases = read_inputs(stated, encoder=encoder, steps=steps)
+    pool, bases = read_inputs(stated, encoder=encoder, engine=work.get("engine"), steps=steps)
     embed = Embedder(encoder)
     context = replace(_system_context(pool, encoder, folder, work), embed=embed)
     judge_context.budget = context.budget

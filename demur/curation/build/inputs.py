@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
@@ -19,6 +19,9 @@ from demur.curation.build.sample_pool import SampledPool, sample_sources
 from demur.curation.mining.queries import modes_of
 from demur.indexing.encoders import Encoder
 
+if TYPE_CHECKING:
+    from demur.indexing.ray import RayEngine
+
 
 class Inputs(NamedTuple):
     """The samples and knowledge bases of a recipe."""
@@ -33,6 +36,7 @@ def read_inputs(
     stated: FolderRecipe,
     *,
     encoder: Encoder | None = None,
+    engine: RayEngine | None = None,
     keep_pool: bool = True,
     steps: Progress = QUIET,
 ) -> Inputs:
@@ -40,6 +44,7 @@ def read_inputs(
 
     Args:
         encoder: the recipe's, open; None embeds nothing, and opens no encoder and no index.
+        engine: the cluster that embeds and searches; None is this process.
         keep_pool: leave the pool in the build folder; else it goes when this process ends.
 
     Raises:
@@ -56,7 +61,7 @@ def read_inputs(
         keep=keep_pool,
     )
     enough_candidates(recipe, pool)
-    bases = open_bases(recipe, pool, base=base, encoder=encoder)
+    bases = open_bases(recipe, pool, base=base, encoder=encoder, engine=engine)
     return Inputs(align_gold(pool, bases, steps), bases)
 
 

@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from demur.core.docstore import Documents
 from demur.core.errors import UsageError
@@ -26,14 +27,18 @@ from demur.curation.build.recipe import BuildRecipe, RetrievalSpec
 from demur.curation.build.sample_pool import SampledPool
 from demur.curation.mining.gold import align_gold_of_sample
 from demur.curation.mining.objections import SUBJECTS, subjects_of
-from demur.curation.mining.queries import supported_options
+from demur.curation.mining.queries import parts_needed, supported_options
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, open_chunker
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.indexing.folder import checked_manifest
+from demur.indexing.gpu import load_faiss
 from demur.indexing.options import IndexOptions
 from demur.pools.read import ALL
 from demur.retrieval.search import Searcher
+
+if TYPE_CHECKING:
+    from demur.indexing.ray import RayEngine
 
 OWNER = "demur build"
 """Owner of the indexes that builds write; a build replaces no other."""
@@ -51,6 +56,8 @@ class KnowledgeBase:
     encoder: Encoder | None = None
     """None if nothing is mined."""
     text_encoder: Encoder | None = None
+    engine: RayEngine | None = None
+    """The cluster that embeds and searches; None is this process."""
     chunker: Chunker | None = None
     searcher: Searcher | None = None
     """Set once there is an index."""
@@ -83,12 +90,14 @@ def open_bases(
     *,
     base: Path,
     encoder: Encoder | None,
+    engine: RayEngine | None = None,
 ) -> dict[str, KnowledgeBase]:
     """Open what the recipe's Stage II needs for each source: encoders, tokenizers, existing indexes.
 
     Args:
         encoder: the recipe's common encoder, open; None opens only what decides how gold is aligned: no encoder and no
             index.
+        engine: the cluster that embeds and searches; None is this process.
 
     Raises:
         UsageError: there is no such encoder or tokenizer, or an index does not fit the recipe.
@@ -104,7 +113,9 @@ def open_bases(
 
     base_of_source: dict[str, KnowledgeBase] = {}
     for source, (retrieval, lacking) in _retrieval_by_source(recipe, pool).items():
-        knowledge_base = KnowledgeBase(source, retrieval, f"{source}:", notes=lacking)
+        knowledge_base = KnowledgeBase(
+            source, retrieval, f"{source}:", engine=engine, notes=lacking
+        )
         if (
             lacking
             and not retrieval.mines
@@ -126,6 +137,7 @@ def open_bases(
             knowledge_base.chunker = open_chunker(retrieval.chunk, retrieval.tokenizer, base)
         if encoder is None:
             continue
+        load_faiss()
         knowledge_base.encoder = opened(retrieval.encoder)
         knowledge_base.text_encoder = (
             opened(retrieval.text_encoder) if retrieval.text_encoder else None
@@ -197,7 +209,12 @@ def _users_index(base: KnowledgeBase, folder: Path, pool: SampledPool) -> Search
         encoder = base.encoder
         assert encoder is not None  # it is mined
         return Searcher(
-            folder, encoder, text_encoder=base.text_encoder, prefix=base.prefix, stored=stored
+            folder,
+            encoder,
+            text_encoder=base.text_encoder,
+            engine=base.engine,
+            prefix=base.prefix,
+            stored=stored,
         )
 
     name = f"{base.source}:"
@@ -348,13 +365,19 @@ def index_bases(
                 image_root=pool.root,
                 skip_bad=skip_bad,
                 progress=_report_progress(source, steps, stopped),
+                parts=parts_needed(base.retrieval_spec),
+                engine=base.engine,
                 corpus=source,
                 cut=base.cut,
                 owner=OWNER,
             ),
         )
         base.searcher = Searcher(
-            out / source, base.encoder, text_encoder=base.text_encoder, prefix=base.prefix
+            out / source,
+            base.encoder,
+            text_encoder=base.text_encoder,
+            engine=base.engine,
+            prefix=base.prefix,
         )
 
 

@@ -19,7 +19,7 @@ from demur.core.records import ImageRef, Modality, Sample
 from demur.core.uris import read_image
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHash, ImageHashes
 from demur.curation.mining.options import MiningOptions, Pool
-from demur.retrieval.modes import Query, canonical_mode
+from demur.retrieval.modes import SIMPLE_MODES, Query, canonical_mode, simple_modes
 from demur.retrieval.search import Searcher
 
 IMAGE_MODES = ("image->image", "image->first-image")
@@ -137,6 +137,18 @@ def neighbours_needed(options: MiningOptions) -> dict[str, int]:
     if options.text or {"text->text", "fused"} & set(modes):
         needed["text->text"] = hits_for(options, "text") if options.text else PASSAGES
     return needed
+
+
+def parts_needed(options: MiningOptions) -> set[str]:
+    """The parts of an index that mining with these options may search."""
+    modes = {*simple_modes(modes_of(options))}
+    if options.text or (options.lexical and options.diversity is not None):
+        modes.add("text->text")
+    if options.lexical:
+        modes.add("lexical")
+    if options.visual:
+        modes.add("image->image")
+    return {SIMPLE_MODES[mode].part for mode in modes}
 
 
 def blocks_of(

@@ -4,7 +4,8 @@ An encoder is named by text that parses back, and that same text stands in manif
 
     offline                                           torch-free, real, small; ConSE, not CLIP
     open_clip:EVA02-B-16/merged2b_s8b_b131k           any open_clip model and tag, local checkpoint or hub name
-    sentence-transformers:facebook/contriever         sentences only
+    sentence-transformers:facebook/contriever         texts, images, or both as one, as the model reads them
+    multi-vector:lightonai/GTE-ModernColBERT-v1       a vector for each token (late interaction)
     evaclip:BAAI/EVA-CLIP-8B?trust_remote_code=yes    code from the hub, only when asked for
 
 Options follow a question mark, as in an address: ``NAME:ARGUMENT?key=value&key=value``. Each encoder's file
@@ -33,16 +34,21 @@ if TYPE_CHECKING:
     """(n, d) float32, one row per item."""
 
 __all__ = [
+    "Cutting",
     "Encoder",
+    "Fusing",
     "Option",
     "Preparing",
     "Role",
+    "Similarity",
     "fingerprint_of",
     "named",
     "open_encoder",
     "space_of",
+    "stored_names",
 ]
 
+Similarity = Literal["cosine", "dot", "maxsim"]
 Role = Literal["passage", "query"]
 """What a text is for: models such as e5 put a different prefix before each; most make no difference."""
 
@@ -55,14 +61,18 @@ class Encoder(Protocol):
     looks alone. Vectors of one space, one fingerprint and any role may be compared with each other; nothing else.
     A row does not depend on its neighbours in a batch: to the bit for the offline encoder, to the last bits of
     floating-point sums for those on PyTorch.
+
+    An encoder may also have ``same_spaces``, the names of spaces that are one: it gives the same rows by each of them,
+    which are then made and stored once (`stored_names`).
     """
 
     name: str
     """Canonical text that parses back: `open_encoder` of it gives an equal encoder."""
     note: str
     """One honest line for manifests and reports."""
-    similarity: Literal["cosine", "dot"]
-    """How two vectors are compared; cosine encoders return L2-normalised rows."""
+    similarity: Similarity
+    """How two vectors are compared; cosine encoders return L2-normalised rows. ``maxsim`` is late interaction: in place
+    of a row each item has a matrix, (tokens, d), and ``texts`` and ``images`` return a list of them."""
     dims: Mapping[str, int]
     """Space -> number of dimensions; exactly the spaces that it serves."""
 
@@ -97,6 +107,34 @@ class Preparing(Protocol):
         ...
 
 
+@runtime_checkable
+class Fusing(Protocol):
+    """What an `Encoder` adds that can read a text and an image as one."""
+
+    fuses: bool
+    """Whether this one can."""
+
+    def together(
+        self,
+        texts: Sequence[str],
+        images: Sequence[Image],
+        space: str = "joint",
+        *,
+        role: Role = "query",
+    ) -> Vectors:
+        """Rows (n, d) float32: the n-th of the n-th text and the n-th image."""
+        ...
+
+
+@runtime_checkable
+class Cutting(Protocol):
+    """What an `Encoder` adds that knows how much of a text it reads."""
+
+    def cut(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> int:
+        """How many of ``texts`` are longer, by its own tokenizer: their end does not reach the vector."""
+        ...
+
+
 def fingerprint_of(encoder: Encoder) -> str:
     """What vectors are kept by, in hex: the encoder's own fingerprint, and its code where that is not demur's.
 
@@ -107,6 +145,21 @@ def fingerprint_of(encoder: Encoder) -> str:
     return (
         encoder.fingerprint() if is_demurs else digest([encoder.fingerprint(), code_digest(kind)])
     )
+
+
+def stored_names(encoders: Mapping[str, Encoder]) -> dict[str, str]:
+    """Space -> the name by which its vectors are made and stored: one for all that an encoder says are the same.
+
+    Args:
+        encoders: space -> its encoder.
+    """
+    names: dict[str, str] = {}
+    for space, encoder in sorted(encoders.items()):
+        same = getattr(encoder, "same_spaces", ())
+        names[space] = next(
+            (n for n in names if space in same and n in same and encoders[n] is encoder), space
+        )
+    return names
 
 
 def space_of(encoder: Encoder, space: str, kind: Literal["texts", "images"]) -> int:
@@ -129,6 +182,7 @@ _MODULES = {
     "offline": ("demo", "onnxruntime"),
     "open_clip": ("clip", "open_clip"),
     "sentence-transformers": ("clip", "sentence_transformers"),
+    "multi-vector": ("clip", "sentence_transformers"),
     "evaclip": ("clip", "transformers"),
 }
 """Encoder -> the extra with its packages, and one of these."""
@@ -173,11 +227,11 @@ def open_encoder(text: str, *, allow_random: bool = False) -> Encoder:
     encoder: Encoder = factory(argument, allow_random=allow_random)
     members = (*Encoder.__annotations__, "fingerprint", "texts", "images")
     lacks = [name for name in members if not hasattr(encoder, name)]
-    if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot"):
+    if lacks or not encoder.dims or encoder.similarity not in ("cosine", "dot", "maxsim"):
         why = (
             f"it has no {', '.join(lacks)}"
             if lacks
-            else "its dims are empty, or its similarity is not cosine or dot"
+            else "its dims are empty, or its similarity is not cosine, dot or maxsim"
         )
         raise UsageError(
             f"not an encoder: {why}",

@@ -12,7 +12,7 @@ without foreign code.
 The consent is the user's alone: it is left out of the encoder's name, so that a manifest that came from elsewhere
 cannot give it. To search an index made by such an encoder, add ``--trust-code``.
 
-Options: ``trust_remote_code=yes``, ``revision``, ``precision`` and ``batch``.
+Options: ``trust_remote_code=yes``, ``revision``, ``precision``, ``device`` and ``batch``.
 """
 
 from __future__ import annotations
@@ -35,9 +35,12 @@ from demur.core.vision_ops import ensure_torchvision
 from demur.indexing.encoders import Option, named
 from demur.indexing.encoders.torch_models import (
     BATCH,
+    DEVICE,
     PRECISION,
     PROBE,
+    REVISION,
     JointModel,
+    canonical_name,
     choose_running,
     reason_of,
     refuse_random,
@@ -58,15 +61,17 @@ STD = (0.26862954, 0.26130258, 0.27577711)
 
 _OPTIONS = {
     "trust_remote_code": Option("yes, to run the repository's own Python files"),
-    "revision": Option("the commit to take, so that its code cannot change behind you"),
+    "revision": REVISION,
     "precision": PRECISION,
+    "device": DEVICE,
     "batch": BATCH,
 }
-_CONTEXT = 77
 
 
 class EvaClipEncoder(JointModel):
     """A model that comes with its own code. Texts are cut at 77 tokens."""
+
+    _context = 77
 
     def __init__(self, argument: str, *, allow_random: bool = False) -> None:
         """Load the model.
@@ -77,9 +82,8 @@ class EvaClipEncoder(JointModel):
             MissingExtra: transformers is not installed.
         """
         source, options = named("evaclip", argument, _OPTIONS)
-        consent = options.pop("trust_remote_code", "yes" if trust().code else "")
-        kept_options = "&".join(f"{key}={value}" for key, value in options.items())
-        self.name = f"evaclip:{source}" + (f"?{kept_options}" if kept_options else "")
+        consent = options.get("trust_remote_code", "yes" if trust().code else "")
+        self.name = canonical_name("evaclip", source, options)
         if not source:
             raise UsageError(
                 "no repository is named", item=self.name, cure="e.g. evaclip:BAAI/EVA-CLIP-8B"
@@ -140,10 +144,14 @@ class EvaClipEncoder(JointModel):
             return_tensors="pt",
             padding="max_length",
             truncation=True,
-            max_length=_CONTEXT,
+            max_length=self._context,
         )
         with torch.inference_mode():
             return unit_rows(self._model.encode_text(tokens["input_ids"].to(self._device)))
+
+    def _cut(self, texts: Sequence[str]) -> int:
+        ids = self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
+        return sum(len(each) > self._context for each in ids)
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
         """CLIP's preprocessing: shorter side to the model's, middle square, normalised; (3, side, side) float32.

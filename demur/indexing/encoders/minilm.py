@@ -91,6 +91,14 @@ def tokenize(texts: Sequence[str]) -> list[list[int]]:
     return token_ids
 
 
+def is_cut(text: str) -> bool:
+    """Whether a text has more than `MAX_TOKENS` tokens; of a long one the head is read, as by `tokenize`."""
+    head = _head_of_text(text)
+    if len(text.encode()) + 2 <= MAX_TOKENS:  # a token is a byte at least
+        return False
+    return any(tokenizer().encode(part).overflowing for part in dict.fromkeys((head, text)))
+
+
 def _head_of_text(text: str) -> str:
     end = _WORD_ENDS.search(text, _READ)
     return text[: end.start()] if end else text

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from demur.core.errors import UsageError
 from demur.core.store import digest
 from demur.core.system import cores
-from demur.indexing.encoders import Option, Role, minilm, named, space_of
+from demur.indexing.encoders import Option, Role, Similarity, minilm, named, space_of
 from demur.indexing.encoders import efficientnet_lite0 as lite0
 from demur.indexing.encoders.weights import Pin, read_or_build, read_pinned
 
@@ -65,7 +65,7 @@ class OfflineEncoder:
     Every text and image is run alone, so a vector never depends on its batch; threads share out the items.
     """
 
-    similarity: Literal["cosine", "dot"] = "cosine"
+    similarity: Similarity = "cosine"
     batch = 64
     note = "ConSE demo embedder (EfficientNet-Lite0 + MiniLM), not CLIP"
 
@@ -88,6 +88,7 @@ class OfflineEncoder:
                 cure="write 'offline'",
             )
         self.name = "offline"
+        self.same_spaces = ("joint", "text")
         self.dims: Mapping[str, int] = {
             "joint": minilm.DIMENSIONS,
             "text": minilm.DIMENSIONS,
@@ -129,6 +130,10 @@ class OfflineEncoder:
         """
         width = space_of(self, space, "texts")
         return _unit_rows(self._shared_out(self._sentences.mean, minilm.tokenize(texts)), width)
+
+    def cut(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> int:
+        """How many texts have more than 256 tokens, so that their end is not embedded."""
+        return sum(map(minilm.is_cut, texts))
 
     def images(self, images: Sequence[Image], space: str = "joint") -> NDArray[np.float32]:
         """Unit rows: (n, 384) in ``joint`` (by ConSE), (n, 1280) in ``look`` (pooled features).

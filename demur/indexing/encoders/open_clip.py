@@ -7,7 +7,7 @@
     open_clip:local-dir:/path/to/folder              a folder with open_clip_config.json and weights
     open_clip:hf-hub:org/repo                        a repository on the Hugging Face hub
 
-Options: ``?precision=fp32`` and ``?batch=64``. Texts are cut at the model's context (77 tokens for most).
+Options: ``?precision=fp32``, ``?device=cuda:1`` and ``?batch=64``. Texts are cut at the model's context (77 tokens for most).
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from demur.core.vision_ops import ensure_torchvision
 from demur.indexing.encoders import Option, named
 from demur.indexing.encoders.torch_models import (
     BATCH,
+    DEVICE,
     PROBE,
     JointModel,
+    canonical_name,
     choose_running,
     reason_of,
     require_torch,
@@ -46,6 +48,7 @@ _OPTIONS = {
     "precision": Option(
         "fp16 (default on CUDA), bf16 or fp32 (default elsewhere)", ("fp16", "bf16", "fp32")
     ),
+    "device": DEVICE,
     "batch": BATCH,
 }
 
@@ -61,8 +64,8 @@ class OpenClipEncoder(JointModel):
             DataError: the weights are not of that model, or hold more than tensors.
             MissingExtra: open_clip is not installed.
         """
-        self.name = f"open_clip:{argument}"
         source, options = named("open_clip", argument, _OPTIONS)
+        self.name = canonical_name("open_clip", source, options)
         require_torch("the open_clip encoder")
         ensure_torchvision()
         with importing("the open_clip encoder", extra="clip", module="open_clip"):
@@ -93,6 +96,16 @@ class OpenClipEncoder(JointModel):
 
         with torch.inference_mode():
             return unit_rows(self._model.encode_text(self._tokenizer(list(texts)).to(self._device)))
+
+    @property
+    def _context(self) -> int:
+        return int(self._tokenizer.context_length)
+
+    def _cut(self, texts: Sequence[str]) -> int:
+        """With room for one token more, the mark of the end of a text that is cut stands elsewhere."""
+        tokens = self._tokenizer(list(texts))
+        longer = self._tokenizer(list(texts), context_length=self._context + 1)
+        return int((longer[:, :-1] != tokens).any(1).sum())
 
     def prepared(self, image: Image, space: str = "joint") -> NDArray[Any]:
         """The image resized and normalised as the model was trained, (3, h, w) float32.

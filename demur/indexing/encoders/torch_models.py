@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.core.errors import MissingExtra, UsageError, importing
-from demur.indexing.encoders import Option, Role, space_of
+from demur.core.untrusted import trust
+from demur.indexing.encoders import Option, Role, Similarity, space_of
 from demur.models.local import best_device, out_of_memory
 
 if TYPE_CHECKING:
@@ -24,6 +27,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PRECISION = Option("fp16 (default on CUDA) or fp32 (default elsewhere)", ("fp16", "fp32"))
+DTYPE = Option(
+    "auto (bf16 on a GPU that computes in it, else fp32: the default), bf16, fp16 or fp32",
+    ("auto", "bf16", "fp16", "fp32"),
+)
+DEVICE = Option("cpu, mps, cuda, or one of several cards: cuda:1 (default: the best there is)")
+REVISION = Option("the commit to take, so that weights and code cannot change behind you")
+REMOTE_CODE = Option("yes, to run the repository's own Python files", ("yes",))
 BATCH = Option("items per batch to begin with; halved when memory runs out", range(1, 1_000_001))
 PROBE = "A photo of 3 naïve cafés, 東京; <end> 🙂"
 """Its tokens stand for the tokenizer in a fingerprint."""
@@ -56,15 +66,64 @@ def choose_running(
         options: as `named` gave them: their values are ones that they take.
         batch: items per batch to begin with, where the options say nothing.
         batch_on_gpu: the same on CUDA.
-    """
-    import torch
 
-    device = torch.device(best_device())
+    Raises:
+        UsageError: there is no such device.
+    """
+    device = _device_named(options.get("device") or best_device(), item)
     on_gpu = device.type == "cuda"
     size = int(options.get("batch", batch_on_gpu if on_gpu else batch))
     return Running(
         device, options.get("precision", "fp16" if on_gpu else "fp32"), Batches(size, item)
     )
+
+
+def _device_named(text: str, item: str) -> torch.device:
+    import torch
+
+    try:
+        device = torch.device(text)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        count = torch.cuda.device_count()
+        raise UsageError(
+            f"device={text} cannot be used here: {reason_of(error)}",
+            item=item,
+            cure=f"this machine has {count} CUDA device(s); leave device out to take the best there is",
+        ) from error
+    return device
+
+
+def choose_dtype(wanted: str, device: torch.device) -> str:
+    """``wanted``, a value of `DTYPE`; for ``auto`` bf16 where the device computes in it, else fp32.
+
+    fp16 is never chosen: several current models overflow in it, and their vectors are then worthless.
+    """
+    import torch
+
+    if wanted != "auto":
+        return wanted
+    on_gpu = device.type == "cuda"
+    return "bf16" if on_gpu and torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+
+
+def canonical_name(part: str, source: str, options: Mapping[str, str]) -> str:
+    """The name of a model without what is the user's alone: consent to its code, and the device it runs on."""
+    stated = [f"{k}={v}" for k, v in options.items() if k not in ("trust_remote_code", "device")]
+    return f"{part}:{source}" + (f"?{'&'.join(stated)}" if stated else "")
+
+
+def consents(source: str, options: Mapping[str, str]) -> bool:
+    """Whether the user agreed that the repository's own code runs; warns that it will.
+
+    Consent is the option ``trust_remote_code=yes`` of a name that the user wrote, or `demur.core.untrusted.trusting`.
+    """
+    if options.get("trust_remote_code") != "yes":
+        return trust().code
+    is_pinned = "revision" in options or Path(source).expanduser().is_dir()
+    unpinned = "" if is_pinned else ", which is not pinned to a commit"
+    warnings.warn(f"running Python code from {source}{unpinned}", stacklevel=3)
+    return True
 
 
 def refuse_random(missing: Sequence[str], item: str, *, allowed: bool) -> None:
@@ -171,6 +230,11 @@ def weights_digest(state: Mapping[str, Any]) -> str:
     return sha.hexdigest()
 
 
+def may_be_longer(text: str, tokens: float) -> bool:
+    """Whether a text can have more tokens at all: each is a byte at least, and there are a few marks around a text."""
+    return len(text.encode()) + 8 > tokens
+
+
 def unit_rows(rows: torch.Tensor) -> NDArray[np.float32]:
     """Rows of a tensor at length 1, in single precision whatever the model's."""
     import torch
@@ -197,10 +261,11 @@ class JointModel(ABC):
     A subclass loads the model, sets what is declared here, and says how it embeds one batch.
     """
 
-    similarity: Literal["cosine", "dot"] = "cosine"
+    similarity: Similarity = "cosine"
     name: str
     note: str
     dims: Mapping[str, int]
+    same_spaces = ("joint", "look", "text")
     _batches: Batches
 
     @property
@@ -247,10 +312,24 @@ class JointModel(ABC):
         width = space_of(self, space, "images")
         return stack_blocks(self._batches.run(prepared, self._images), width)
 
+    def cut(self, texts: Sequence[str], space: str = "joint", *, role: Role = "passage") -> int:
+        """How many texts are longer than the model reads, so that their end is not embedded."""
+        long = [text for text in texts if may_be_longer(text, self._context)]
+        return self._cut(long) if long else 0
+
     def _serves(self) -> dict[str, int]:
         """``dims``, by embedding one text."""
         width = self._texts(["a"]).shape[1]
         return {"joint": width, "text": width, "look": width}
+
+    @property
+    @abstractmethod
+    def _context(self) -> int:
+        """Tokens of a text that are read."""
+
+    @abstractmethod
+    def _cut(self, texts: Sequence[str]) -> int:
+        """How many of these have more tokens."""
 
     @abstractmethod
     def _texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
