@@ -246,7 +246,6 @@ class _PassageRecall:
     self_hits: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(source, mode) -> questions whose own image was found."""
 
-    all_modes: ClassVar[Callable[[], tuple[str, ...]]] = staticmethod(text_modes)
     label: ClassVar[str] = "passages by question"
 
     def count(self, samples: Sequence[Sample]) -> None:
@@ -300,16 +299,23 @@ class _PassageRecall:
             for source, recall_of_mode in self.recalls.items()
         }
 
+    def known_modes(self) -> tuple[str, ...]:
+        """The modes that are compared, if the index has them."""
+        return text_modes()
+
     def _usable_modes(self) -> list[str]:
         wanted, indexed = modes_of(self.mining.options), self.mining.searcher.modes
-        return [mode for mode in self.all_modes() if mode in wanted and mode in indexed]
+        return [mode for mode in self.known_modes() if mode in wanted and mode in indexed]
 
 
 class _PageRecall(_PassageRecall):
     """Recall of gold for the modes that find pages by an image, source by source."""
 
-    all_modes = staticmethod(page_modes)
     label = "pages by image"
+
+    def known_modes(self) -> tuple[str, ...]:
+        """The modes that are compared, if the index has them."""
+        return page_modes()
 
     def gold_in_reach(self, sample: Sample, modes: Sequence[str]) -> set[str]:
         """The pages of gold that one of these modes can find."""
