@@ -61,7 +61,7 @@ def read(
         json_items(Path(path), problems),
         problems,
         notes,
-        files=_read_picture_map(map_file, problems) if map_file else {},
+        files=read_picture_map(map_file, problems) if map_file else {},
         picture=lambda relative: image_at(
             inside(map_file.parent if map_file else Path(), relative)
         ),
@@ -145,7 +145,7 @@ def _section_documents(url: str, page: Mapping[str, Any]) -> Iterator[Document]:
             )
 
 
-def _read_picture_map(path: Path, problems: Problems) -> dict[str, str]:
+def read_picture_map(path: Path, problems: Problems) -> dict[str, str]:
     """Url of a picture -> path relative to the map."""
     rows: Iterator[tuple[str, dict[str, Any]]]
     if path.suffix == ".csv":

@@ -67,7 +67,11 @@ class Card(Record):
     purpose: str
     url: str
     licence: str
+    redistribution: str = ""
+    """What may not be given away with a release; "" where nothing is known to forbid it."""
     citation: str
+    modality: str = ""
+    """Of query, gold and knowledge base, in a line."""
     knowledge_base: str
     negatives: str
     vlm_deflectionbench: str = ""

@@ -184,6 +184,8 @@ class NativeSource:
     """Of the questions, if the rows do not name one."""
     escaped: ClassVar[bool] = True
     """Whether HTML entities in texts are leftovers of the web pages that the publisher read, to be decoded."""
+    names_gold: ClassVar[bool] = True
+    """Whether the source says which evidence answers; where it has a knowledge base and does not, none is missed."""
 
     def __init__(self, folder: Path, problems: Problems | None = None) -> None:
         self.root = Path(folder)
