@@ -3,7 +3,7 @@
 Layout of the folder: the Parquet files of the two repositories (``validation-00000-of-00008.parquet``), as downloaded,
 at most two folders deep (``single/data/``), or what ``save_to_disk`` of `datasets` wrote; pictures that a row names by
 their address, saved as ``images/<session_id>.jpg``; the retrieval contents, each in a folder of its own with its
-``chroma.sqlite3``; optionally ``kb_images.jsonl`` (image_url, path) for downloaded pictures of the image corpus.
+``chroma.sqlite3``; optionally ``kb_images.jsonl`` (url, file) for downloaded pictures of the image corpus.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from demur.core.store import Problems
 from demur.core.strict_json import parsed_json
 from demur.core.turns import ATTRIBUTE
 from demur.corpora import cragmm
-from demur.corpora.evqa import read_picture_map
 from demur.corpora.formats import dataset_rows, in_numeric_order, parquet_rows
 from demur.sources.native import FoundImage, NativeSource, SampleParts, named_splits, text_of
 
@@ -69,8 +68,7 @@ class CragMM(NativeSource):
 
     def documents(self) -> Iterator[Document]:
         """Entities and pictures of the image corpus, passages of the web corpus: whichever lie in the folder."""
-        pictures = self.root / "kb_images.jsonl"
-        files = read_picture_map(pictures, self.problems) if pictures.is_file() else {}
+        files = self.kb_pictures()
         for store in sorted(self.root.glob(f"*/{cragmm.STORE}")):
             yield from cragmm.documents(
                 cragmm.entries(store),

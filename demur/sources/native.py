@@ -23,7 +23,7 @@ from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modalit
 from demur.core.store import Problems
 from demur.core.uris import picture_in, read_uri
 from demur.corpora import NotDownloaded, picture_file
-from demur.corpora.formats import Seen, archive_uris
+from demur.corpora.formats import Seen, archive_uris, json_lines
 from demur.corpora.rows import bad_rows_noted, records
 from demur.sources import DEFECT
 
@@ -224,6 +224,12 @@ class NativeSource:
                 f"picture {image.status}: {image.name}", cure="fetch it, or leave the row out"
             )
         return image.ref
+
+    def kb_pictures(self) -> dict[str, str]:
+        """Address -> path of each downloaded picture of the knowledge base, from ``kb_images.jsonl`` (url, file)."""
+        file = self.root / "kb_images.jsonl"
+        rows = json_lines(file, self.problems) if file.is_file() else ()
+        return {str(row.get("url")): str(row.get("file")) for _, row in rows}
 
     def documents(self) -> Iterator[Document]:
         """No documents, for a source without a knowledge base."""

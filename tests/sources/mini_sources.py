@@ -661,7 +661,7 @@ def crag_mm(folder: Path):
     wheel = "https://example.org/wheel.png"
     info = {"Wheel": {"made_of": "rubber", "spokes": 12}, "Car": {}}
     put(folder / "kb/wheel.png", png(83))
-    lines(folder / "kb_images.jsonl", [{"image_url": wheel, "path": "kb/wheel.png"}])
+    lines(folder / "kb_images.jsonl", [{"url": wheel, "file": "kb/wheel.png"}])
     chroma(
         folder / "image",
         [("0", {"image_url": wheel, "entities": '["Wheel"]', "info": json.dumps(info)})],

@@ -302,6 +302,45 @@ def infoseek(folder: Path, n: int = 16, asked: int = 10) -> Path:
 WIKI = "https://en.wikipedia.org/wiki/"
 
 
+def echosight(folder: Path, n: int = 16, asked: int = 10) -> Path:
+    """The same questions with EchoSight's files: pages by URL, in another order, and a CSV without the last question.
+
+    The CSV writes some URLs otherwise than the base does, and the base lacks Wikidata ids.
+    """
+    infoseek(folder, n, asked)
+    (folder / "Wiki6M_ver_1_0.jsonl").unlink()
+    pages, pictures = {}, []
+    for number in reversed(ids("infoseek", n)):
+        url, told = WIKI + name(number).replace(" ", "_"), article(number)
+        pages[url] = {
+            "title": name(number),
+            "url": url,
+            "section_titles": [name(number), *SECTIONS[1:]],
+            "section_texts": ["\n\n".join(parts) for _, parts in told],
+            "image_urls": [f"https://upload.wikimedia.org/{number}.png"],
+            "image_reference_descriptions": [f"A view of {name(number)}"],
+            "image_section_indices": [0],
+        }
+        put(folder / f"kb_images/{number}.png", png(number, 1))
+        link = pages[url]["image_urls"][0]
+        pictures.append({"url": link, "file": f"kb_images/{number}.png"})
+    lines(folder / "kb_images.jsonl", pictures)
+    put(folder / "wiki_100_dict_v4.json", json.dumps(pages))
+    with (folder / "infoseek_test_filtered.csv").open("w", newline="", encoding="utf-8") as handle:
+        table = csv.DictWriter(handle, ["question", "wikipedia_url", "data_id"])
+        table.writeheader()
+        for place, number in list(enumerate(ids("infoseek", asked)))[:-1]:
+            title = name(number).replace(" ", "%20" if place % 2 else "_")
+            table.writerow(
+                {
+                    "question": "x",
+                    "wikipedia_url": WIKI + title,
+                    "data_id": f"infoseek_val_{place:08}",
+                }
+            )
+    return folder
+
+
 def evqa_url(number: int) -> str:
     """Key of a page. Every third leads to a section of its article, and has a letter that is percent-escaped."""
     return WIKI + name(number).replace(" ", "_") + ("_%C3%A9#History" if number % 3 == 0 else "")

@@ -66,9 +66,9 @@ def overlap(one: str, other: str, words: int = 12) -> bool:
     return bool(runs[0] & runs[1])
 
 
-def infoseek(folder: Path) -> tuple[list[Question], Base]:
+def infoseek_questions(folder: Path) -> list[Question]:
     entity = {row["data_id"]: row for row in _lines(folder / "infoseek_val_withkb.jsonl")}
-    questions = [
+    return [
         Question(
             row["data_id"],
             row["question"],
@@ -80,9 +80,14 @@ def infoseek(folder: Path) -> tuple[list[Question], Base]:
         )
         for row in _lines(folder / "infoseek_val.jsonl")
     ]
+
+
+def infoseek(folder: Path) -> tuple[list[Question], Base]:
     wiki = list(reversed(_lines(folder / "Wiki6M_ver_1_0.jsonl")))
     texts = {row["wikidata_id"]: squeezed(row["wikipedia_content"]) for row in wiki}
-    return questions, Base(texts, {}, {row["wikidata_id"]: row["wikipedia_title"] for row in wiki})
+    return infoseek_questions(folder), Base(
+        texts, {}, {row["wikidata_id"]: row["wikipedia_title"] for row in wiki}
+    )
 
 
 def evqa(folder: Path) -> tuple[list[Question], Base]:
