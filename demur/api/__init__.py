@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from demur.reports.rag import rag_tables
     from demur.scenarios.systems.http_probe import probe_service
     from demur.sources import options_of
-    from demur.sources.cards import card_of
+    from demur.sources.cards import card_of, list_sources
 
 _ROOMS = {
     "api.corpora": "build_index build_pool check_source open_index",
@@ -93,7 +93,7 @@ _ROOMS = {
     "pools.read": "Pool",
     "curation.build.rebuild": "enlarge estimate_rebuild",
     "sources": "options_of",
-    "sources.cards": "card_of",
+    "sources.cards": "card_of list_sources",
     "indexing.folder": "checked_manifest",
     "judge.annotation.exchange": "export_labels import_labels",
     "judge.annotation.server": "serve",

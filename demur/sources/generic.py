@@ -1,6 +1,6 @@
 """Any other dataset: JSON Lines, JSON, CSV, TSV, Parquet or a `datasets` repository, with a map of its fields.
 
-The map is ``demur-map.yaml`` in the folder (``docs/sources.md`` explains every key):
+The map is ``demur-map.yaml`` in the folder (``docs/field-map.md`` explains every key):
 
 .. code-block:: yaml
 

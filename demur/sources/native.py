@@ -23,7 +23,7 @@ from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modalit
 from demur.core.store import Problem, Problems
 from demur.core.uris import picture_in, read_uri
 from demur.corpora import NotDownloaded, picture_file
-from demur.corpora.formats import Seen, archive_uris
+from demur.corpora.formats import Seen, archive_uris, json_lines
 from demur.corpora.rows import bad_rows_noted, records
 from demur.sources import DEFECT
 
@@ -184,6 +184,8 @@ class NativeSource:
     """Of the questions, if the rows do not name one."""
     escaped: ClassVar[bool] = True
     """Whether HTML entities in texts are leftovers of the web pages that the publisher read, to be decoded."""
+    names_gold: ClassVar[bool] = True
+    """Whether the source says which evidence answers; where it has a knowledge base and does not, none is missed."""
 
     def __init__(self, folder: Path, problems: Problems | None = None) -> None:
         self.root = Path(folder)
@@ -222,6 +224,12 @@ class NativeSource:
                 f"picture {image.status}: {image.name}", cure="fetch it, or leave the row out"
             )
         return image.ref
+
+    def kb_pictures(self) -> dict[str, str]:
+        """Address -> path of each downloaded picture of the knowledge base, from ``kb_images.jsonl`` (url, file)."""
+        file = self.root / "kb_images.jsonl"
+        rows = json_lines(file, self.problems) if file.is_file() else ()
+        return {str(row.get("url")): str(row.get("file")) for _, row in rows}
 
     def documents(self) -> Iterator[Document]:
         """No documents, for a source without a knowledge base."""
