@@ -13,6 +13,7 @@ from demur.core.records import Response
 from demur.core.store import Problems, read_json, read_jsonl, read_records, storage_errors
 from demur.core.untrusted import Choice, check
 from demur.corpora.formats import table_rows
+from demur.evaluation.asking import folder_name
 from demur.evaluation.run_folder import Answer
 from demur.scenarios.conditions import condition
 from demur_suites.base import Suite
@@ -66,7 +67,7 @@ def _read_folder(path: Path, found: dict[str, dict[str, Response]]) -> None:
         )
     for folder in folders:
         replies = _run(folder)
-        model = found.setdefault(str(_manifest(folder).get("system", folder.name)), {})
+        model = found.setdefault(name_of_run(folder), {})
         if twice := sorted(model.keys() & replies.keys()):
             raise UsageError(
                 f"an earlier path holds outputs of the same system to {len(twice):,} of its questions, the first is "
@@ -177,7 +178,7 @@ def changed_since(
             ]
             if other:
                 lines.append(
-                    f"{len(other)} of {len(asked)} replies of {manifest.get('system', folder.name)} answer other "
+                    f"{len(other)} of {len(asked)} replies of {name_of_run(folder)} answer other "
                     f"words or photos than these items hold now, the first is {other[0]}"
                 )
     return lines
@@ -252,6 +253,12 @@ def _runs(path: Path, holding: str = "rows.parquet") -> list[Path]:
         if (path / "rows.parquet").is_file()
         else sorted(p.parent for p in path.glob(f"*/{holding}"))
     )
+
+
+def name_of_run(folder: Path) -> str:
+    """Whose run it is: the system's id, or the name that its folder has in place of it (``A=SYSTEM``)."""
+    system = str(_manifest(folder).get("system", folder.name))
+    return system if folder.name == folder_name(system) else folder.name
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
