@@ -113,12 +113,6 @@ class MMAQA(Suite[Item, Score]):
             "yes",
             ("yes", "no"),
         ),
-        Option(
-            "unit_swap",
-            "yes: a 23rd transformation, asking for a unit that no page gives",
-            "no",
-            ("no", "yes"),
-        ),
         Option("plan", "make no calls, write plan.json with their estimated cost", False),
         Option(
             "concurrency",
