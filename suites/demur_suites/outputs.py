@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from demur.core.errors import BadInput, DataError, DemurError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import Response
-from demur.core.store import Problems, read_json, read_jsonl, read_records, storage_errors
+from demur.core.store import Problems, read_json, read_records, storage_errors
 from demur.core.untrusted import Choice, check
 from demur.corpora.formats import table_rows
 from demur.evaluation.asking import folder_name
@@ -18,9 +18,6 @@ from demur.evaluation.run_folder import Answer
 from demur.scenarios.conditions import condition
 from demur_suites.base import Suite
 from demur_suites.records import Loaded, Outputs
-
-VERIFIED = "verified.jsonl"
-"""In a run folder: the probability that the model gives to each of its answers, where a suite asked for it."""
 
 
 def read_outputs(
@@ -291,12 +288,6 @@ def _run(folder: Path) -> dict[str, Response]:
             found[sample[answer.ask]] = answer.response
         else:
             problems.add(f"responses.jsonl ({answer.ask})", "no row of the run asked that")
-    if (folder / VERIFIED).is_file():
-        for place, line in read_jsonl(folder / VERIFIED, problems):
-            id = str(line.get("id"))
-            computed = _confidence(f"{place} ({id})", line, problems, "computed_confidence")
-            if id in found:
-                found[id] = found[id].model_copy(update={"computed_confidence": computed})
     if len(problems):
         raise BadInput(problems.summary(), more=problems.more, cure="run the same command again")
     return found

@@ -17,11 +17,11 @@ from demur.core.store import Problems, write_json
 from demur.scenarios.systems import SystemContext
 from demur.testing import check_system
 from demur_suites import read_outputs
+from demur_suites.mm_aqa.baselines import yes_share
 from demur_suites.mm_aqa.conditions import CONDITIONS, SIX
 from demur_suites.mm_aqa.items import read
 from demur_suites.mm_aqa.pool import open_pool
 from demur_suites.mm_aqa.tables import average_mcc
-from demur_suites.p_true import yes_share
 from demur_suites.systems.multi_agent import MultiAgent, read_log, read_ruling
 from suites.tests.mm_aqa_models import said
 from tests.strategies import png
