@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from pathlib import Path
 
 import pytest
+from errors import places, raises
 from strategies import png
 
 import demur_suites
@@ -356,18 +356,10 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
     ]
     write(pairs, lines)
     assert main(["suite", "check", NAME, str(pairs)]) == 1
-    err = capsys.readouterr().err
-    for line, words in (
-        (2, "category"),
-        (3, "same question"),
-        (4, "same bytes"),
-        (5, "both the question"),
-        (6, "image"),
-        (7, "empty"),
-        (8, "earlier"),
-        (10, "no.png.*nope.png"),
-    ):
-        assert re.search(rf"pairs.jsonl:{line} .*{words}", err), err
+    with raises(BadInput) as refused:
+        demur_suites.suite(NAME).open(pairs)
+    at = [place.partition(" (")[0] for place in places(refused.value.problems)]
+    assert at == [f"pairs.jsonl:{line}" for line in (2, 3, 4, 5, 6, 7, 8, 10)]
     assert main(["suite", "check", NAME, str(pairs), "--skip-bad"]) == 0
     assert (
         "2 items are sound, 8 were left out" in capsys.readouterr().out
@@ -385,7 +377,7 @@ def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
         "idk_question": "Will it burn out today?",
     }
     folder = write(tmp_path / "set", [line])
-    with pytest.raises(UsageError, match="lack an image"):
+    with raises(UsageError, item=folder, cure="idk_image"):
         demur_suites.suite(NAME).run(folder, lambda question, images: "x", tmp_path / "runs")
 
 
@@ -494,10 +486,9 @@ def test_the_published_rows_are_pairs_where_they_can_be_joined_and_else_single_i
 def test_a_published_row_that_is_none_is_named_with_its_line(tmp_path):
     rows = [PUBLISHED[0], PUBLISHED[1] | {"category": "mood"}, {"id": "z", "conversations": []}]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    with pytest.raises(BadInput) as refused:
-        demur_suites.suite(NAME).open(tmp_path)
-    assert "x.jsonl:2 (k_2)" in str(refused.value)
-    assert "x.jsonl:3 (z)" in str(refused.value)
+    for place in ("x.jsonl:2 (k_2)", "x.jsonl:3 (z)"):
+        with raises(BadInput, item=place):
+            demur_suites.suite(NAME).open(tmp_path)
 
 
 def test_one_pair_under_several_categories_is_one_pair(pairs):
@@ -505,9 +496,8 @@ def test_one_pair_under_several_categories_is_one_pair(pairs):
     copies = [{**lines[0], "id": f"again-{kind}", "category": kind} for kind in KINDS]
     write(pairs, [*lines, *copies])
     suite = demur_suites.suite(NAME)
-    with pytest.raises(BadInput) as refused:
+    with raises(BadInput, item="(again-temporal)"):
         suite.open(pairs)
-    assert "again-temporal" in str(refused.value)
     assert len(suite.open(pairs, skip_bad=True).items) == len(lines)
 
 
