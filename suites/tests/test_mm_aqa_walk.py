@@ -14,14 +14,13 @@ import demur_suites
 from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import Ask, Request, Response, Scenario
-from demur.core.store import Problems, write_json
+from demur.core.store import Problems
 from demur.scenarios.systems import SystemContext
 from demur.testing import check_system
 from demur_suites import read_outputs
 from demur_suites.mm_aqa.baselines import yes_share
 from demur_suites.mm_aqa.conditions import CONDITIONS, SIX
 from demur_suites.mm_aqa.items import read
-from demur_suites.mm_aqa.pool import open_pool
 from demur_suites.mm_aqa.tables import average_mcc
 from demur_suites.systems.multi_agent import MultiAgent, read_log, read_ruling
 from suites.tests.mm_aqa_models import said
@@ -205,10 +204,6 @@ def test_no_figure_depends_on_the_order_of_items_or_replies(tmp_path):
             dict(rng.sample([*replies.items()], len(replies))),
         )
         assert tables(again, answers) == first
-    scores = suite.scores(items, {"m": replies}, tau=2)
-    *_, fig4 = suite.figures(scores, items)
-    mean = next(t for t in suite.tables(scores, items) if t.name == "mm-aqa-summary").rows[0][-1]
-    assert f"m {mean:.3f}" in fig4.alt
 
 
 def test_conditions_are_chosen_behind_the_name_and_from_python(tmp_path):
@@ -296,61 +291,6 @@ def test_the_commands_that_are_proposed_can_be_pasted(tmp_path, capsys):
     page = tmp_path / "r.html"
     assert main([*shlex.split(line.removeprefix("next: demur "))[:-1], str(page)]) == 0
     assert page.is_file()
-
-
-@pytest.mark.integration
-def test_mmmu_and_mmlongbench_folders_become_sets_without_what_is_natively_unanswerable(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    rows = [
-        {
-            "id": f"validation_Math_{n}",
-            "question": "What is the shape in <image 1>?",
-            "options": "['square', 'disc']",
-            "answer": "A",
-            "image_1": {"bytes": png((250, 80 * n, 0), (64, 48)), "path": f"{n}.png"},
-            "question_type": "multiple-choice",
-        }
-        for n in range(3)
-    ]
-    (tmp_path / "mmmu/Math").mkdir(parents=True)
-    pq.write_table(
-        pa.Table.from_pylist(rows), tmp_path / "mmmu/Math/validation-00000-of-00001.parquet"
-    )
-    out = demur_suites.suite("mm_aqa").build(
-        tmp_path / "a", pool=f"mmmu:{tmp_path / 'mmmu'}", ocr="no"
-    )
-    items = read(out, Problems()).items
-    assert [i.answers.kind for i in items] == ["choice"] * 6
-    assert sum(not i.answerable for i in items) == 3
-
-    from demur_suites.mm_aqa.pool import sample_corpus
-
-    doc = next(a for a in sample_corpus(0) if a.subset == "documents")
-    for number, picture in enumerate(doc.pictures(), start=1):
-        page = tmp_path / f"long/pages/facts/{number}.png"
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_bytes(picture.data)
-    row = {
-        "doc_id": "facts.pdf",
-        "question": doc.question,
-        "answer": doc.answers.display_form,
-        "evidence_pages": "[1, 2]",
-        "answer_format": "Str",
-        "doc_type": "Report",
-    }
-    none = row | {"answer": "Not answerable", "evidence_pages": "[]", "answer_format": "None"}
-    (tmp_path / "long/data").mkdir()
-    write_json(tmp_path / "long/data/samples.json", [row, none])
-    pool = open_pool(f"mmlongbench:{tmp_path / 'long'}", work=tmp_path)
-    assert pool.left_out == {"natively unanswerable": 1}
-    out = demur_suites.suite("mm_aqa").build(
-        tmp_path / "b", pool=f"mmlongbench:{tmp_path / 'long'}", ocr="no"
-    )
-    one, twin = read(out, Problems()).items
-    assert (one.subset, len(one.images), len(twin.images)) == ("documents", 2, 2)
-    assert json.loads((out / "manifest.json").read_text())["left_out"] == {
-        "natively unanswerable": 1
-    }
 
 
 # --- two agents -------------------------------------------------------------------------------------

@@ -28,8 +28,7 @@ from demur_suites.certainly_uncertain.build.calls import drop
 from demur_suites.certainly_uncertain.build.inpainting import LEAST, MOST, Mask, Pixels
 from demur_suites.certainly_uncertain.build.salient import salient, stems
 from demur_suites.certainly_uncertain.build.scenes import Scene
-from demur_suites.certainly_uncertain.items import IDK, Pair
-from demur_suites.taxonomy import Uncertainty
+from demur_suites.certainly_uncertain.items import IDK, Pair, Uncertainty
 
 if TYPE_CHECKING:
     from PIL.Image import Image
