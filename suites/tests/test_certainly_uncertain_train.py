@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tiny_models
 import yaml
+from errors import raises
 from strategies import png
 
 from demur.cli import main
@@ -179,12 +180,12 @@ def test_a_pair_without_a_photo_takes_none_from_the_others(pairs, tmp_path):
 
 def test_what_cannot_be_exported_says_why(pairs, tmp_path):
     suite = CertainlyUncertain()
-    with pytest.raises(UsageError, match="base model"):
+    with raises(UsageError, "rtune", cure="--outputs"):
         suite.export(pairs, tmp_path / "o", kind="rtune")
     several = {"a": {"c/answerable": Response(text="x")}, "b": {}}
-    with pytest.raises(UsageError, match="a, b"):
+    with raises(UsageError, "a, b", cure="--model"):
         suite.export(pairs, tmp_path / "o", kind="rtune", outputs=several)
-    with pytest.raises(UsageError, match="split"):
+    with raises(UsageError, "validation", cure="demur suite check"):
         suite.export(pairs, tmp_path / "o", split="validation")
     suite.export(pairs, tmp_path / "o")  # all that can be had: no base model, no rtune
     assert sorted(p.stem for p in (tmp_path / "o" / "data").iterdir()) == ["dpo", "sft"]

@@ -15,11 +15,10 @@ from demur.models import open_model
 from demur.sample.llm import serving, weights
 from demur.scenarios.systems import SystemContext
 from demur_suites import read_outputs
-from demur_suites.mm_aqa.baselines import PTrue
+from demur_suites.mm_aqa.baselines import PTrue, yes_share
 from demur_suites.mm_aqa.items import read
 from demur_suites.mm_aqa.measures import Matrix
 from demur_suites.mm_aqa.scoring import max_prob
-from demur_suites.p_true import yes_share
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from errors import raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -408,14 +409,14 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"steps": [{"id": 2, "types": ["reasoning"], "content": "x"}]}, "number them 1, 2, 3"),
+        ({"steps": [{"id": 2, "types": ["reasoning"], "content": "x"}]}, "[2]"),
         (
             {
                 "rubric": [
                     {"question": "?", "points": 1, "dimension": "knowledge", "subcategory": "count"}
                 ]
             },
-            "not a subcategory of knowledge",
+            "count",
         ),
         (
             {
@@ -429,31 +430,28 @@ def test_judging_that_is_killed_goes_on_where_it_stopped(tmp_path):
                     }
                 ]
             },
-            "linked to step 7",
+            "step 7",
         ),
-        ({"rubric": [{"question": "?", "points": 1, "dimension": "perception"}]}, "no subcategory"),
+        ({"rubric": [{"question": "?", "points": 1, "dimension": "perception"}]}, "subcategory"),
         ({"rubric": 5}, "rubric: "),
         ({"rubric": [{"points": 1, "dimension": d} for d in (None, "x", 3)]}, "rubric.0.question"),
-        ({"images": ["a.png", "b.png"]}, "image 'b.png'"),
-        ({"answers": []}, "no right answer"),
-        ({"format": "choice", "answers": ["Z"]}, "at least two choices"),
+        ({"images": ["a.png", "b.png"]}, "b.png"),
+        ({"answers": []}, "answer"),
+        ({"format": "choice", "answers": ["Z"]}, "choices"),
         (
             {"format": "choice", "answers": ["Z"], "choices": {"A": "a", "B": "b"}},
-            "none of the letters A, B",
+            "A, B",
         ),
-        ({"format": "grounding"}, "a box"),
-        ({"images": ["../out.png"]}, "leads out"),
-        ({"video": {"path": "v", "start": 9, "end": 1}}, "ends at 1 s"),
+        ({"format": "grounding"}, "box"),
+        ({"images": ["../out.png"]}, "../out.png"),
+        ({"video": {"path": "v", "start": 9, "end": 1}}, "1 s"),
     ],
 )
 def test_bad_items_are_told_with_their_place(files, change, told):
     items, _ = files
     items.write_text(json.dumps(ITEMS[1] | change) + "\n" + json.dumps(ITEMS[2]) + "\n")
-    with pytest.raises(BadInput) as error:
+    with raises(BadInput, told, item="items.jsonl:1 (q2)"):
         demur_suites.suite("mm_thebench").open(items)
-    text = str(error.value)
-    assert told in text
-    assert "items.jsonl:1 (q2)" in text
     assert [i.id for i in demur_suites.suite("mm_thebench").open(items, skip_bad=True).items] == [
         "q3"
     ]
@@ -880,10 +878,10 @@ def test_a_system_that_failed_is_not_judged(tmp_path):
 def test_prompts_of_ones_own(tmp_path, judge):
     folder = tmp_path / "prompts"
     folder.mkdir()
-    with pytest.raises(UsageError, match="holds no prompt"):
+    with raises(UsageError, item=folder, cure="match.md"):
         ChainJudge(judge, prompts=folder)
     (folder / "match.md").write_text("Is $step in $steps?")
-    with pytest.raises(UsageError, match=r"lacks \$answer"):
+    with raises(UsageError, "$answer", item="match.md", cure="steps"):
         ChainJudge(judge, prompts=folder)
     (folder / "match.md").write_text("$question $answer: is $step in $steps?")
     other = ChainJudge(judge, prompts=folder)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.records import Response, Sample
 from demur.core.store import Problems
-from demur.evaluation.options import RunOptions
 from demur.models.run import run_sync
-from demur.scenarios.systems import SystemLike
 from demur_suites.base import Suite
 from demur_suites.certainly_uncertain import tables
 from demur_suites.certainly_uncertain.audit import PUBLISHED
@@ -23,7 +21,6 @@ from demur_suites.certainly_uncertain.judging import Evaluator, first_stages
 from demur_suites.certainly_uncertain.measures import BINS, FOLDS, Score, graded_of, score
 from demur_suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur_suites.certainly_uncertain.train import export
-from demur_suites.certainly_uncertain.verify import verify_run
 from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
 
@@ -64,7 +61,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
     )
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
-        """A set from the sample's photos, scenes, GQA or captions; see `demur_suites.certainly_uncertain.build`."""
+        """A set from the sample's photos, scenes or captions; see `demur_suites.certainly_uncertain.build`."""
         return build(out, options, seed=seed)
 
     def write_export(
@@ -89,19 +86,6 @@ class CertainlyUncertain(Suite[Pair, Score]):
     def part(self, question: Sample) -> str:
         """Controls are in no headline figure."""
         return "control" if question.id.endswith("/control") else ""
-
-    def finish_run(
-        self,
-        folder: Path,
-        system: SystemLike,
-        loaded: Loaded[Pair],
-        options: RunOptions,
-    ) -> None:
-        """Each model's P(pred) of its own answers (`verify`); of other systems the stated confidence counts."""
-        if isinstance(system, str) and system.startswith("model:"):
-            asked = {q.id: q for q in questions(loaded.items)}
-            model = system.removeprefix("model:")
-            verify_run(folder, model, asked, loaded.root, options)
 
     @asynccontextmanager
     async def grading(self, items: Sequence[Pair], **options: Any) -> AsyncIterator[Grader]:

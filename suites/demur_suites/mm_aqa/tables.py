@@ -174,7 +174,7 @@ def results_table(scores: Sequence[Score], subset: Subset) -> Table:
         ),
         rows,
         *(note.format(tau=taus) for note in notes),
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -212,7 +212,7 @@ def beside_table(scores: Sequence[Score]) -> Table:
         rows,
         "malformed: a field of the output schema is missing; such a reply is neither an answer nor an abstention. Over "
         "the fixed n, every item that was asked, it counts as a wrong answer, as a failed and an unjudged one does.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -287,7 +287,7 @@ def baselines_table(scores: Sequence[Score]) -> Table:
         "takes the tau that is best on the others. At random: p = 0.5, expected. Self-consistency and P(True) are systems "
         "of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'computed confidence'.",
         "RC-AUC, AURC: risk over coverage of the answered items; answering the unanswerable is an error.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -358,7 +358,7 @@ def sweep_table(scores: Sequence[Score]) -> Table:
         rows,
         "A stated confidence up to tau is an abstention; standard clause. The best tau on these items is an upper "
         "bound.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -434,7 +434,7 @@ def agents_table(scores: Sequence[Score]) -> Table:
         ),
         rows,
         "illegal: the Verifier asked for a revision where none was allowed; it counts as an abstention.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -507,8 +507,9 @@ def cards(
                     reply = replies.get(question_id(item.id, c))
                     if reply is not None and reply.grade is not None:
                         row: Row | None = reply.grade.reading
-                        words = row.reply.answer[:300] if row else ""
-                        words = words or reply.grade.reason
+                        words = (row.reply.answer[:300] if row else "") or reply.grade.reason
+                        if row and row.reply.confidence is not None:
+                            words += f" (confidence {row.reply.confidence})"
                         shown.append(ShownReply(f"{model}, {c}", glyph(reply), words))
             right = (
                 f"right: {item.answers.display_form}" if item.answerable else "right: to abstain"
