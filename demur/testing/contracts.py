@@ -224,7 +224,8 @@ def check_encoder(encoder: Encoder) -> None:
                 f"{at}: a row depends on its neighbours in the batch"
             )
             assert ask([], space).shape == (0, dims), f"{at}: nothing gives no rows"
-    for space in (same := getattr(encoder, "same_spaces", ())):
+    same: tuple[str, ...] = tuple(getattr(encoder, "same_spaces", ()))
+    for space in same:
         assert space in encoder.dims, f"{where}: same_spaces names {space}, which it does not serve"
         for kind, items in (("texts", texts), ("images", images)):
             if not {space, same[0]} & {{"texts": "look", "images": "text"}[kind]}:
