@@ -1,5 +1,5 @@
 # Two words do all the set-up: `make demo`, `make test`. Both make their environment first (.venv, in this folder).
-.PHONY: help demo setup check test test-fast test-all coverage soak docs peers clean wheel
+.PHONY: help demo setup check test test-fast test-all coverage soak docs peers clean wheel bench-gpu bench-ray
 PY := .venv/bin/python
 RUN := .venv/bin/
 # The tests start hundreds of processes; without bytecode each would compile demur anew.
@@ -43,6 +43,10 @@ docs: setup ## write the site's reference pages (help of every verb, the library
 
 peers: setup
 	@tools/setup.sh bench
+
+bench-gpu: ## exact search and an encoder on a GPU; skipped without one
+	@if command -v nvidia-smi >/dev/null; then tools/setup.sh gpu && .venv-gpu/bin/python benchmarks/gpu.py; \
+	else echo 'skipped: this machine has no NVIDIA driver (nvidia-smi)'; fi
 
 bench-ray: peers  # a script named ray.py would stand before the package
 	$(PY) benchmarks/on_ray.py

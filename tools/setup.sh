@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Makes the project's environment: tools/setup.sh demo | test | bench (the peers of the benchmarks, beside what test installs)
+# | gpu (for bench-gpu alone: an environment of its own, .venv-gpu, since faiss-gpu cannot stand beside faiss-cpu)
 # Every level installs demur, and demo and test its neighbour in suites/, both from this folder.
 # Everything goes into .venv in the project's folder and the package clients' own caches.
 # uv does the work when it can be had (several times faster), else pip. Running it again costs nothing.
@@ -7,6 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 level=${1:-demo}
 venv=.venv
+[ "$level" != gpu ] || venv=.venv-gpu
 
 python=${PYTHON:-python3}
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -77,7 +79,11 @@ bench)
   # Its reader alone is run, from its file: what it asks for as a whole (numpy 1) cannot stand beside demur.
   install --no-deps 'clip-retrieval>=2.45' || say "clip-retrieval did not come; bench-embedding leaves its row out"
   ;;
-*) die "unknown level $level" "demo, test or bench" ;;
+gpu)
+  say "installing demur with faiss-gpu, PyTorch and open_clip (about 8 GB)"
+  install -e '.[gpu]' 'open-clip-torch>=3' || die "the packages could not be installed" "check the network, then run it again"
+  ;;
+*) die "unknown level $level" "demo, test, bench or gpu" ;;
 esac
 rm -f "$venv"/.made-"$level"-*
 touch "$stamp"

@@ -2,7 +2,7 @@
 
     embedding      a pass of Ray Data over runs of items: actors open the encoder once and make one shard of each run
     inverted lists a pass of Ray Data over runs of rows: each run becomes an index file, and the files are merged
-    search         actors that stay: each keeps its rows mapped, and their results are merged
+    search         actors that stay: each keeps its rows mapped or on its GPU, and their results are merged
 
 One machine would have made the same shard of the same rows, and the driver joins shards in order on its disk, so the
 folder has the same bytes. A pass that loses a node is started again with the runs that are missing. Nodes need demur,

@@ -1,12 +1,16 @@
 """GPUs that are processors: faiss's GPU classes with its flat index behind them, whose scores are a little off."""
 
 import importlib.metadata
+import importlib.util
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import faiss
 import numpy as np
 import pytest
+import tiny_clip
 from errors import raises
 from small_pool import corpus
 from stub_encoder import StubEncoder
@@ -158,6 +162,64 @@ def test_one_thread_works_on_a_card(cards):
     (first, _) = gpu.cards()
     assert isinstance(first.thread, ThreadPoolExecutor)
     assert first.thread._max_workers == 1
+
+
+# --- the benchmark --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """``benchmarks/gpu.py``."""
+    path = Path(__file__).parents[2] / "benchmarks/gpu.py"
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    spec = importlib.util.spec_from_file_location("bench_gpu", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def last_line(capsys):
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_the_benchmark_says_why_it_measures_nothing(bench, capsys):
+    pytest.importorskip("torch")
+    if not bench.why_not():
+        pytest.skip("there is a GPU")
+    assert bench.main([]) == 0
+    assert "CUDA" in last_line(capsys)["skipped"]
+
+
+@pytest.mark.heavy
+def test_the_benchmark_compares_hits_and_times(bench, cards, capsys, monkeypatch, tmp_path):
+    cards(ROWS)
+    monkeypatch.setattr(bench, "why_not", str)
+    sizes = ["--rows", "3000", "--dims", "48", "--queries", "2100", "--checked", "100"]
+    few = [*sizes, "--repeats", "1", "--images", "3"]
+    assert bench.main([*few, "--encoder", f"local-dir:{tmp_path}"]) == 0
+    results = last_line(capsys)
+    assert results["search"]["same_ids"] == results["search"]["same_bits"] == 1
+    assert results["search"]["x_bare"] > 0
+    assert str(tmp_path) in results["encoder"]["skipped"]
+    top = Exact.top
+    monkeypatch.setattr(
+        Exact,
+        "top",
+        lambda own, queries, k: top(own, queries if gpu.cards() else -queries, k),
+    )
+    assert bench.main([*few, "--encoder", ""]) == 1
+    assert last_line(capsys)["search"]["same_ids"] < 1
+
+
+@pytest.mark.heavy
+def test_the_benchmark_measures_an_encoder_beside_its_bare_model(bench, tmp_path):
+    pytest.importorskip("open_clip")
+    tiny_clip.make(tmp_path)
+    measured = bench.measure_encoder(f"local-dir:{tmp_path}/whole", images=5, repeats=1)
+    assert measured["images"] == 5
+    assert measured["ours_per_s"] > 0
+    assert measured["of_bare"] == pytest.approx(measured["ours_per_s"] / measured["bare_per_s"])
 
 
 # --- which faiss is installed ---------------------------------------------------------------------
