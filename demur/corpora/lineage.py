@@ -26,6 +26,7 @@ from functools import cached_property
 from typing import Literal, Protocol
 
 from demur.core.records import Document, Evidence, Modality, Piece, with_ids
+from demur.core.text import whole_number
 
 Item = Document | Evidence
 Relation = Literal["gold", "gold page", ""]
@@ -69,6 +70,17 @@ def quotation_id(document: str, key: str) -> str:
 def chunk_id(document: str, place: int | str) -> str:
     """The id of what an index cut from a document: the number of a passage, or ``image`` for its picture."""
     return f"{document}#{place}"
+
+
+def document_of_chunk(id: str) -> tuple[str, int] | None:
+    """The inverse of `chunk_id` for passages: document and number; None for an id that it does not make.
+
+    >>> document_of_chunk("Q1#7"), document_of_chunk("Q1#image"), document_of_chunk("Q1")
+    (('Q1', 7), None, None)
+    """
+    document, _, place = id.rpartition("#")
+    number = whole_number(place)
+    return None if number is None or chunk_id(document, number) != id else (document, number)
 
 
 def prefixed(item: Piece, prefix: str) -> Piece:

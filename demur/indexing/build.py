@@ -61,6 +61,7 @@ from demur.indexing.parts import (
     DENSE_PARTS,
     build_dense,
     copy_vectors,
+    entry_of_found,
     keep_vectors,
     passage_text,
     twin_of,
@@ -93,8 +94,9 @@ def build_index(
         BadInput: bad documents, unless ``options.skip_bad``.
         DataError: there are no documents, or none is left without the bad ones.
         UnknownPart: no such kind of index, or part.
-        UsageError: the encoder embeds no images, and the documents have some; ``out`` holds something else, or an index that may not be replaced, or another process is building
-            there.
+        UsageError: the encoder embeds no images, and the documents have some; or it gives a vector for each token, and
+            passages are cut later; ``out`` holds something else, or an index that may not be replaced, or another
+            process is building there.
         MissingExtra: faiss is not installed.
         StorageError: the disk is full or cannot be written.
     """
@@ -108,6 +110,12 @@ def build_index(
     encoders = {space: encoder for space in encoder.dims}
     if options.text_encoder is not None:
         encoders["text"] = options.text_encoder
+    if options.cut_later is not None and encoders["text"].similarity == "maxsim":
+        raise UsageError(
+            "it gives a vector for each token, and passages of found pages have one",
+            item=encoders["text"].name,
+            cure="write 'passages: all' in the recipe's retrieval, or choose another text_encoder",
+        )
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
         _put_in_place(work, out)
@@ -149,7 +157,7 @@ def _build(
             cure="check the corpus",
         )
     _check_images_are_served(len(images), made_of, options)
-    pages = write_pages(work, table)
+    pages = write_pages(work, table, options.cut_later.first if options.cut_later else str)
     release_memory()
     every_page = save_rows(work / "every.npy", range(len(pages)))
     rows = {"texts": texts, "images": images, "pages": every_page}
@@ -205,15 +213,23 @@ def _build_dense_parts(
         folder = work / "parts" / part.name
         served = part.name in options.parts and part.space in spaces and len(rows[part.over])
         twin = twin_of(part, spaces[part.space], parts) if served else ""
+        later = part.over == "texts" and options.cut_later is not None
+        if twin or later or not served:
+            shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of another kind
+        if not served:
+            continue
+        space = spaces[part.space]
+        encoder = made_of.encoders[space]
         if twin:
             parts[part.name] = parts[twin] | {"vectors_of": twin}
-        if twin or not served:
-            shutil.rmtree(folder, ignore_errors=True)  # left by a killed build of another kind
+            continue
+        if later:
+            parts[part.name] = entry_of_found(encoder, space)
+            save(folder / "rows.npy", rows[part.over])
             continue
         over = pages if part.over == "pages" else made_of.table.documents
-        space = spaces[part.space]
         parts[part.name], failed = build_dense(
-            part, space, made_of.encoders[space], over, rows[part.over], folder, options
+            part, space, encoder, over, rows[part.over], folder, options
         )
         release_memory()
         drops += [Drop(sample="", evidence=id, stage=part.name, reason=why) for id, why in failed]
@@ -253,6 +269,8 @@ class _MadeOf:
             "lexical": "lucene",
             "parts": sorted(set(options.parts)),
         }
+        if options.cut_later is not None:
+            self.options["cut_later"] = options.cut_later.setting
         if options.kind == "auto":
             self.options["queries"] = options.queries
         makers = {space: [maker.name, fingerprint_of(maker)] for space, maker in encoders.items()}

@@ -36,6 +36,8 @@ from demur.corpora.lineage import chunk_id, document_of, page_of
 Offsets = Callable[[Sequence[str]], list[list[tuple[int, int]]]]
 """Texts to the (start, end) character offsets of their tokens, ascending, without special tokens."""
 
+MARGIN = 64
+"""Tokens behind the first passage of a text that are read too: where it ends depends on no more."""
 CACHED = 200_000
 """Pieces of text whose tokens are cached, some 50 MB."""
 _PIECE = re.compile(r"[^ \n\t]+")
@@ -305,6 +307,21 @@ class Chunker:
             (at for at in range(most, least - 1, -1) if _begins_word(text, tokens, at)), most
         )
 
+    def first(self, text: str) -> str:
+        """The first passage of a text, of which no more is read than needed; the text if it has no tokens."""
+        length = 16 * self.size
+        while length < len(text):
+            head = text[:length]
+            (tokens,) = self.offsets([head])
+            if len(tokens) > self.size + MARGIN:
+                break
+            length *= 2
+        else:
+            head = text
+            (tokens,) = self.offsets([head])
+        passage = next(self._passages(head, tokens), None)
+        return text if passage is None else text[passage.start : passage.end]
+
     def documents(self, articles: Iterable[Document], *, batch: int = 64) -> Iterator[Document]:
         """The passages of articles as documents: ``<id>#<n>`` from 0, on the article's page, with its title.
 
@@ -327,34 +344,52 @@ class Chunker:
     def _cut_documents(self, articles: list[Document]) -> Iterator[Document]:
         cut = iter(self.cut([a.text for a in articles if a.text is not None]))
         for article in articles:
-            if article.text is None:
-                yield article
-                continue
-            passages = next(cut)
-            if not passages and article.image is None:
-                yield article
-                continue
-            of_article = {
-                "title": article.title,
-                "document": document_of(article),
-                "page": page_of(article),
-                "source": article.source,
-                "licence": article.licence,
-            }
-            for number, passage in enumerate(passages):
-                yield Document(
-                    id=chunk_id(article.id, number),
-                    text=article.text[passage.start : passage.end],
-                    attributes={} if number else article.attributes,
-                    **of_article,
-                )
-            if article.image is not None:
-                yield Document(
-                    id=chunk_id(article.id, "image"),
-                    image=article.image,
-                    attributes={} if passages else article.attributes,
-                    **of_article,
-                )
+            spans = [] if article.text is None else [(p.start, p.end) for p in next(cut)]
+            yield from pieces_of(article, spans)
+
+
+def pieces_of(article: Document, spans: Sequence[tuple[int, int]]) -> Iterator[Document]:
+    """The documents that an article is cut into, see `Chunker.documents`.
+
+    Args:
+        article: with a text or without.
+        spans: (start, end) of its passages in its text.
+    """
+    if article.text is None or (not spans and article.image is None):
+        yield article
+        return
+    of_article = {
+        "title": article.title,
+        "document": document_of(article),
+        "page": page_of(article),
+        "source": article.source,
+        "licence": article.licence,
+    }
+    for number, (start, end) in enumerate(spans):
+        yield Document(
+            id=chunk_id(article.id, number),
+            text=article.text[start:end],
+            attributes={} if number else article.attributes,
+            **of_article,
+        )
+    if article.image is not None:
+        yield Document(
+            id=chunk_id(article.id, "image"),
+            image=article.image,
+            attributes={} if spans else article.attributes,
+            **of_article,
+        )
+
+
+def uncut(articles: Iterable[Document]) -> Iterator[Document]:
+    """Articles before they are cut: the text of each under its own id, its image as `pieces_of` names it."""
+    for article in articles:
+        if not (article.text or "").strip():
+            yield from pieces_of(article, [])
+            continue
+        _, *picture = pieces_of(article, [(0, len(article.text or ""))])
+        yield article.model_copy(update={"image": None, "page": page_of(article)})
+        yield from picture
 
 
 def _begins_word(text: str, tokens: list[tuple[int, int]], at: int) -> bool:

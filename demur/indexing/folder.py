@@ -12,7 +12,7 @@ from demur.core.docstore import LINES, TABLE
 from demur.core.errors import DataError, IndexFileError, StorageError
 from demur.core.store import file_digest, read_json, storage_errors, why_invalid
 from demur.core.untrusted import Choice, check
-from demur.indexing.options import PARTS
+from demur.indexing.options import FOUND, PARTS
 from demur.indexing.vectors import LENGTHS
 
 FORMAT = "demur-index"
@@ -105,7 +105,7 @@ class _Manifest(BaseModel):
         for name, part in self.parts.__pydantic_extra__.items():
             files = (
                 "rows.npy",
-                "vectors.npy",
+                *(() if part.kind == FOUND else ("vectors.npy",)),
                 *(("index.faiss", "lists.bin") if part.kind.startswith("ivf-") else ()),
                 *((LENGTHS,) if part.kind == "maxsim" else ()),
             )

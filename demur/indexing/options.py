@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.core.store import Problems
+from demur.indexing.chunk import Chunker
 from demur.indexing.encoders import Encoder
 from demur.indexing.tables import Progress
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 PARTS = ("passages", "titles", "summaries", "looks", "images", "lexical")
 """All that an index may have: the dense parts (`demur.indexing.parts`), and BM25 over documents with text."""
+
+FOUND = "found"
+"""Kind of a part of passages that are cut and embedded on the pages that are found (`demur.retrieval.found`): it has
+only the rows of their articles."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,9 @@ class IndexOptions:
     progress: bool | Progress = False
     """Show bars on standard error (lines if that is no terminal); or a function that is called now and then with
     (stage, items done, items in all or 0)."""
+    cut_later: Chunker | None = None
+    """Documents are whole articles (`demur.indexing.chunk.uncut`): none is cut or embedded now, this cuts those of a
+    page that is found (`demur.retrieval.found`)."""
     parts: Collection[str] = PARTS
     """Those that are made, as far as documents and encoders allow."""
     engine: RayEngine | None = None

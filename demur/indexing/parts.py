@@ -33,7 +33,7 @@ from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.exact import norms_of
 from demur.indexing.indexes import Dense, kind_named
-from demur.indexing.options import IndexOptions
+from demur.indexing.options import FOUND, IndexOptions
 from demur.indexing.tables import BLOCK, in_blocks, save, save_rows
 from demur.indexing.vectors import DATA, LENGTHS
 
@@ -64,6 +64,20 @@ def twin_of(part: Part, space: str, entries: Mapping[str, Mapping[str, Any]]) ->
     """
     same = {"over": part.over, "space": space}.items()
     return next((n for n, e in entries.items() if part.over == "images" and same <= e.items()), "")
+
+
+def entry_of_found(encoder: Encoder, space: str) -> dict[str, Any]:
+    """The entry for the manifest of a part of kind `FOUND`."""
+    return {
+        "space": space,
+        "over": "texts",
+        "dims": encoder.dims[space],
+        "count": 0,
+        "cut": 0,
+        "largest_norm": 0.0,
+        "kind": FOUND,
+        "why": "passages are cut and embedded on the pages that are found",
+    }
 
 
 def passage_text(title: str, text: str) -> str:

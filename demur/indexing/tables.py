@@ -90,10 +90,15 @@ def in_blocks(rows: NDArray[np.int64]) -> Iterator[int]:
         yield from rows[start : start + BLOCK].tolist()
 
 
-def write_pages(work: Path, table: Table) -> Documents:
+def write_pages(work: Path, table: Table, lead_of: Callable[[str], str] = str) -> Documents:
     """Write the table of pages, in the order of their first documents, and which documents belong to each.
 
     Documents that are left out of every part belong to no page (-1).
+
+    Args:
+        work: folder of the index.
+        table: the documents.
+        lead_of: text -> what stands for the summary of a page that has none: of an article its first passage.
     """
     ends = array("q")
     bad = json.dumps([row for row, _ in table.bad])
@@ -102,7 +107,7 @@ def write_pages(work: Path, table: Table) -> Documents:
         def by_page() -> Iterator[int]:
             for _, group in groupby(table.documents.select(_BY_PAGE, bad), itemgetter(0)):
                 rows = [row for _, row in group]
-                writer.add(_make_page(table.documents, rows))
+                writer.add(_make_page(table.documents, rows, lead_of))
                 ends.append((ends[-1] if ends else 0) + len(rows))
                 yield from rows
 
@@ -122,7 +127,9 @@ WHERE row NOT IN (SELECT value FROM json_each(?)) ORDER BY first, row
 """(first row of its page, row) of every good document, page by page."""
 
 
-def _make_page(documents: Documents, rows: Sequence[int]) -> Document:
+def _make_page(
+    documents: Documents, rows: Sequence[int], lead_of: Callable[[str], str]
+) -> Document:
     id = title = summary = lead = first = ""
     for fields in documents.raw(rows):
         attributes: Any = fields["attributes"]
@@ -130,7 +137,8 @@ def _make_page(documents: Documents, rows: Sequence[int]) -> Document:
         first = first or _text_or_empty(fields["title"])
         title = title or _text_or_empty(attributes.get("page_title"))
         summary = summary or _text_or_empty(attributes.get("summary"))
-        lead = lead or _text_or_empty(fields["text"])
+        if not (summary or lead):
+            lead = lead_of(_text_or_empty(fields["text"]))
         if title and summary:
             break
     return Document(id=id, title=title or first, text=summary or lead)

@@ -19,6 +19,7 @@ from demur.indexing.exact import norms_of
 from demur.indexing.folder import checked_manifest
 from demur.indexing.gpu import load_faiss
 from demur.indexing.ivf import KINDS
+from demur.indexing.options import FOUND
 from demur.retrieval.modes import (
     FUSED,
     SIMPLE_MODES,
@@ -135,8 +136,10 @@ class OpenIndex:
     def can(self, mode: SimpleMode) -> bool:
         """Whether it has the part that a mode searches, and an encoder that embeds what it is searched by."""
         part = self.manifest["parts"].get(mode.part)
-        if part is None or mode.by != "both" or mode.embed is not None:
-            return part is not None
+        if part is None or (part["kind"] == FOUND and mode.by != "text"):
+            return False  # where passages are those of found pages, they cannot find these
+        if mode.by != "both" or mode.embed is not None:
+            return True
         encoder = self._encoders[part["space"]]
         # only there a text and an image lie together with what was embedded
         return part["space"] == "joint" and isinstance(encoder, Fusing) and encoder.fuses
@@ -212,7 +215,7 @@ class OpenIndex:
                     if (way.finds == "pages") == pages
                     else self._documents_of(row).astype(np.int64)
                 )
-                if (places_in(self.rows(way.part), rows) >= 0).any():
+                if (self._places(way.part, rows) >= 0).any():
                     reached_ids.add(id)
                     break
         return reached_ids
@@ -222,21 +225,32 @@ class OpenIndex:
         vectors: NDArray[np.float32] = self._part(part).vectors
         return vectors
 
+    def _vectors_of_rows(self, part: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(n, d) float32 of documents; zeros for a row that the part does not hold."""
+        vectors = self.vectors(part)
+        places = self._places(part, rows)
+        return np.where(places[:, None] >= 0, vectors[np.maximum(places, 0)], np.float32(0))
+
+    def _places(self, part: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The place of each document or page in a part; -1 for a row that it does not hold."""
+        return places_in(self.rows(part), rows)
+
+    def _row_at(self, part: str, place: int) -> int:
+        """The inverse of `_places`."""
+        return int(self._rows[part][place])
+
     def cosines(self, ids: Sequence[str], part: str) -> NDArray[np.float64]:
         """(n, n) cosines of documents' vectors in a dense part; 0 for a document without a vector there.
 
         Raises:
             UsageError: the index has no such part.
         """
-        vectors = self.vectors(part)
         rows = np.array(
             [-1 if row is None else row for row in self.documents.rows(ids)], dtype=np.int64
         )
-        places = places_in(self._rows[part], rows)
-        document_vectors = np.where(
-            places[:, None] >= 0, vectors[np.maximum(places, 0)].astype(np.float64), 0.0
-        )
-        norms = norms_of(document_vectors)[:, None]
+        vectors = self._vectors_of_rows(part, rows)
+        norms = norms_of(vectors)[:, None]
+        document_vectors = vectors.astype(np.float64)
         document_vectors /= np.where(norms > 0, norms, 1.0)
         # no matrix product: its bits may change with the number of rows
         return (
@@ -273,7 +287,7 @@ class OpenIndex:
         """The id of the document or page in a row of the part that a mode searches."""
         way = mode_named(mode)
         return (self.documents if way.finds == "documents" else self.pages).id(
-            int(self._rows[way.part][row])
+            self._row_at(way.part, row)
         )
 
     def _documents_of(self, page: int) -> NDArray[np.int64]:
@@ -297,6 +311,13 @@ class OpenIndex:
                 finds = {way.finds for way in SIMPLE_MODES.values() if way.part == name}
                 table = self.pages if "pages" in finds else self.documents
                 self._rows[name] = map_integers(folder / "rows.npy", below=len(table))
+                if entry["kind"] == FOUND:
+                    raise UsageError(
+                        "its passages are cut and embedded by the build that finds their pages",
+                        item=self.folder,
+                        cure=f"build with 'passages: all' in the recipe's retrieval, or search in one of: "
+                        f"{', '.join(mode for mode in self.modes if mode != 'text->text')}",
+                    )
                 if self._engine is not None:
                     self._parts[name] = self._engine.open_part(folder, entry)
                 else:

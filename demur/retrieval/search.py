@@ -15,6 +15,7 @@ from math import inf
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from demur.core.errors import UsageError
 from demur.core.records import Hit
@@ -29,7 +30,7 @@ from demur.retrieval.modes import (
     mode_named,
     simple_modes,
 )
-from demur.retrieval.open_index import OpenIndex, Probes, places_in
+from demur.retrieval.open_index import OpenIndex, Probes
 
 RANKED = 64
 """Queries whose candidates are ranked at once: the passages of their pages may be many."""
@@ -178,24 +179,21 @@ class Searcher(OpenIndex):
             )
         if not queries:
             return iter(())
-        k, pages = (
-            min(k, max(1, len(self.documents))),
-            min(pages, max(1, len(self.pages))),
-        )  # memory is taken for all
+        pages = min(pages, max(1, len(self.pages)))  # memory is taken for all
         page_mode, slash, by = mode.partition("/")
         if not slash:
-            lines, name = self._scored(queries, mode, k)
+            lines, name = self._scored(queries, mode, min(k, max(1, len(self.documents))))
             return (_Hits(line, mode, self.id, name) for line in lines)
         self._require_inputs(queries, mode_named(by))
         queries = self.embedded(queries, [mode])
         pages_by_query = self._pages_of_queries(queries, page_mode, pages)
 
         def ranked(block: slice) -> list[list[Hit]]:
-            candidates = [
-                [self.documents.id(row) for page in query_pages for row in self._documents_of(page)]
+            rows = [
+                np.concatenate([np.empty(0, np.int64), *map(self._documents_of, query_pages)])
                 for query_pages in pages_by_query[block]
             ]
-            return self.rerank(queries[block], candidates, k, by=by, mode=mode)
+            return self._rank(queries[block], rows, k, by, mode)
 
         blocks = (slice(start, start + RANKED) for start in range(0, len(queries), RANKED))
         return chain.from_iterable(map(ranked, blocks))
@@ -321,19 +319,31 @@ class Searcher(OpenIndex):
             mode: becomes ``Hit.mode``; ``by`` if empty.
         """
         by = canonical_mode(by)
+        rows = [
+            np.array([row for row in self.documents.rows(ids) if row is not None], dtype=np.int64)
+            for ids in candidates
+        ]
+        return self._rank(queries, rows, k, by, mode or by)
+
+    def _rank(
+        self,
+        queries: Sequence[Query],
+        candidates: Sequence[NDArray[np.int64]],
+        k: int,
+        by: str,
+        mode: str,
+    ) -> list[list[Hit]]:
+        """As `rerank`, of rows of documents."""
         simple_mode = mode_named(by)
         part = self._part(simple_mode.part)
-        rows = self._rows[simple_mode.part]
         places = []
-        for ids in candidates:
-            candidate_rows = np.array(
-                sorted({row for row in self.documents.rows(ids) if row is not None}), dtype=np.int64
-            )
-            places_of_candidates = places_in(rows, candidate_rows)
+        for rows in candidates:
+            places_of_candidates = self._places(simple_mode.part, np.unique(rows))
             places.append(places_of_candidates[places_of_candidates >= 0])
+        k = min(k, max([1, *map(len, places)]))
         result = part.search_subset(self._query_inputs(queries, simple_mode), places, k)
         name = partial(self._name, by)
-        return [list(_Hits(line, mode or by, self.id, name)) for line in _scored_rows(result)]
+        return [list(_Hits(line, mode, self.id, name)) for line in _scored_rows(result)]
 
     def search_until(
         self, queries: Sequence[Query], mode: str, k: int, short: Callable[[int, list[str]], bool]

@@ -74,7 +74,7 @@ def test_a_build_and_a_rebuild_on_a_cluster_are_those_of_one_process(nodes, tmp_
     index = tmp_path / "there/index/infoseek"
     engine, encoder = engines.RayEngine(), native.contriever()
     searcher = Searcher(index, native.sighted(), text_encoder=encoder, engine=engine)
-    assert searcher.search([Query("Which river?")], "text->text", 3)[0]
+    assert searcher.search([Query("Which river?")], "text->title", 3)[0]
     items = [Item(f"i{n}", text=f"text {n}") for n in range(3)]
     embedded = engine.embed(items, encoder, "text", tmp_path / "again")
     assert len(embedded.ids) == 3, "search actors have given their GPUs back"

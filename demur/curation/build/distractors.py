@@ -15,6 +15,7 @@ from demur.curation.build.sample_pool import SampledPool
 from demur.curation.mining.mine import adopt_own_negatives, mine_samples
 from demur.curation.mining.modes import check_images, choose_modes, tune_probes
 from demur.curation.mining.queries import Mining, supported_options
+from demur.retrieval.found import FoundSearcher
 from demur.retrieval.recall import Choice
 
 
@@ -61,6 +62,10 @@ def mine_pool(
         ):
             mined[sample.id] = base.placed(sample)
             drops += outcome.drops
+        if isinstance(base.searcher, FoundSearcher) and (left_out := base.searcher.found.left_out):
+            steps.warn(
+                f"{source}: {len(left_out):,} passages cannot be embedded: {min(left_out)} ..."
+            )
     return choices, mined, drops
 
 
@@ -86,4 +91,4 @@ def _open_mining(
         raise nothing_to_mine(base.source, lacking)
     for line in base.notes:
         steps.warn(f"{base.source}: {line}")
-    return Mining(base.searcher, pool.root, options, steps, pool.image_hashes)
+    return Mining(base.searcher, pool.root, options, steps, base.cross_encoder, pool.image_hashes)

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from demur.core.docstore import Documents
 from demur.core.errors import UsageError
@@ -29,17 +29,21 @@ from demur.curation.mining.gold import align_gold_of_sample
 from demur.curation.mining.objections import SUBJECTS, subjects_of
 from demur.curation.mining.queries import parts_needed, supported_options
 from demur.indexing.build import build_index
-from demur.indexing.chunk import Chunker, open_chunker
+from demur.indexing.chunk import Chunker, open_chunker, uncut
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.indexing.folder import checked_manifest
 from demur.indexing.gpu import load_faiss
 from demur.indexing.options import IndexOptions
 from demur.pools.read import ALL
+from demur.retrieval.cross_encoder import CrossEncoder
+from demur.retrieval.found import FoundSearcher, PassageCache
 from demur.retrieval.search import Searcher
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
 
+PASSAGES = "passages.sqlite"
+"""File in ``out/build`` of the passages that were made (`demur.retrieval.found`)."""
 OWNER = "demur build"
 """Owner of the indexes that builds write; a build replaces no other."""
 
@@ -59,6 +63,7 @@ class KnowledgeBase:
     engine: RayEngine | None = None
     """The cluster that embeds and searches; None is this process."""
     chunker: Chunker | None = None
+    cross_encoder: CrossEncoder | None = None
     searcher: Searcher | None = None
     """Set once there is an index."""
     gold: Counter[str] = field(default_factory=Counter)
@@ -105,6 +110,7 @@ def open_bases(
         IndexFileError: a folder is no index, or one of another encoder.
     """
     encoders = {} if encoder is None else {recipe.retrieval.encoder: encoder}
+    cross_encoders: dict[str, CrossEncoder] = {}
 
     def opened(name: str) -> Encoder:
         if name not in encoders:
@@ -142,6 +148,10 @@ def open_bases(
         knowledge_base.text_encoder = (
             opened(retrieval.text_encoder) if retrieval.text_encoder else None
         )
+        if (name := retrieval.cross_encoder) is not None:
+            if name not in cross_encoders:
+                cross_encoders[name] = CrossEncoder(name)
+            knowledge_base.cross_encoder = cross_encoders[name]
         if retrieval.index:
             knowledge_base.searcher = _users_index(knowledge_base, base / retrieval.index, pool)
             if retrieval.query_images and not any(
@@ -173,6 +183,7 @@ def _retrieval_by_source(
     """As `retrieval_by_source`, without kinds that a knowledge base does not hold, and a note on each such kind."""
     samples_of = Counter(s.source for s in pool.samples)
     shipped = Counter(s.source for s in pool.samples if s.negatives)
+    unpictured = {s.source for s in pool.samples if not s.images}
     retrieval_of_source: dict[str, tuple[RetrievalSpec, list[str]]] = {}
     for name, spec in pool.specs.items():
         retrieval = recipe.retrieval_of(spec).settled(shipped[name] / max(1, samples_of[name]))
@@ -185,6 +196,17 @@ def _retrieval_by_source(
                 else []
             )
             retrieval, lacking = supported_options(retrieval, modes)
+        all_passages = retrieval.searches_all(pictured=name not in unpictured)
+        if all_passages and retrieval.passages == "found" and retrieval.mines:
+            raise UsageError(
+                f"passages of found pages are asked for, but {all_passages}",
+                item=name,
+                cure="write 'passages: all' in its retrieval",
+            )
+        passages: Literal["all", "found"] = (
+            "all" if all_passages or retrieval.passages == "all" else "found"
+        )
+        retrieval = retrieval.model_copy(update={"passages": passages})
         retrieval_of_source[name] = retrieval, lacking
     return retrieval_of_source
 
@@ -354,7 +376,10 @@ def index_bases(
         if not base.retrieval_spec.mines or base.searcher is not None or base.encoder is None:
             continue
         documents: Iterator[Document] = _documents_to_index(pool, base, steps)
-        if base.chunker is not None:
+        cut_later = base.chunker if base.retrieval_spec.passages == "found" else None
+        if cut_later is not None:
+            documents = uncut(documents)
+        elif base.chunker is not None:
             documents = base.chunker.documents(documents)
         build_index(
             documents,
@@ -365,6 +390,7 @@ def index_bases(
                 image_root=pool.root,
                 skip_bad=skip_bad,
                 progress=_report_progress(source, steps, stopped),
+                cut_later=cut_later,
                 parts=parts_needed(base.retrieval_spec),
                 engine=base.engine,
                 corpus=source,
@@ -372,11 +398,23 @@ def index_bases(
                 owner=OWNER,
             ),
         )
-        base.searcher = Searcher(
+        if cut_later is None:
+            base.searcher = Searcher(
+                out / source,
+                base.encoder,
+                text_encoder=base.text_encoder,
+                engine=base.engine,
+                prefix=base.prefix,
+            )
+            continue
+        base.searcher = FoundSearcher(
             out / source,
             base.encoder,
             text_encoder=base.text_encoder,
+            chunker=cut_later,
+            cache=PassageCache(out.parent / "build" / PASSAGES),
             engine=base.engine,
+            skip_bad=skip_bad,
             prefix=base.prefix,
         )
 

@@ -148,6 +148,7 @@ def _describe_base(base: KnowledgeBase) -> dict[str, Any]:
             "index": base.searcher.id,
             "documents": manifest["counts"]["documents"],
             "cut": base.cut,
+            "passages": base.retrieval_spec.passages,
         }
         facts |= {
             "encoders": encoders,

@@ -25,7 +25,13 @@ from demur.models.ledger import forget_spending
 from demur.release import Release
 from demur.release.layout import next_minor
 
-COPIED = ("journal.jsonl", "calls.sqlite", "calls.sqlite-wal")
+COPIED = (
+    "journal.jsonl",
+    "calls.sqlite",
+    "calls.sqlite-wal",
+    "passages.sqlite",
+    "passages.sqlite-wal",
+)
 
 
 def gate_of(text: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from demur.curation.build.presets import PRESETS
 from demur.curation.gates.funnel import Rules, Stage
 from demur.curation.gates.spec import GateSpec
 from demur.curation.mining.options import MiningOptions
+from demur.curation.mining.queries import modes_of, page_modes
 from demur.release.facts import NOBODY, CardFacts
 from demur.release.layout import NAME, VERSION
 
@@ -46,6 +47,10 @@ class RetrievalSpec(MiningOptions):
     """``SIZE:OVERLAP`` in tokens: documents are cut into passages (the paper: 250:32), gold evidence too."""
     tokenizer: str | None = Field(default=None, min_length=1)
     """What counts the tokens: a tokenizer.json, or the name of a model on the Hugging Face hub; None counts words."""
+    passages: Literal["auto", "found", "all"] = "auto"
+    """Which passages are cut and embedded: those on pages that are ``found`` by a query image (the paper's two steps),
+    or ``all`` of the knowledge base. ``auto``: ``found`` if ``chunk`` cuts and ``modes`` name ways to find pages, but
+    no search of all passages is asked for (by words, or for a question without an image)."""
     query_images: bool = False
     """Let the images that other samples ask about be distractors too (equation 3: query and metadata images)."""
     index: str | None = Field(default=None, min_length=1)
@@ -58,7 +63,26 @@ class RetrievalSpec(MiningOptions):
             raise ValueError(
                 "tokenizer without chunk: nothing is cut (the paper's chunk is 250:32)"
             )
+        if self.passages == "found" and (why := self.searches_all(pictured=True)):
+            raise ValueError(f"passages: found, but {why} (write passages: all)")
         return self
+
+    def searches_all(self, *, pictured: bool) -> str:
+        """Why all passages of the knowledge base must be there; "" if those of found pages are enough.
+
+        Args:
+            pictured: every question has an image.
+        """
+        modes = {*modes_of(self)}
+        reasons = {
+            "chunk says nothing of how pages are cut": not self.chunk,
+            "the index is one that was built already": bool(self.index),
+            "lexical distractors are found by the words of all passages": self.lexical > 0,
+            "a mode searches all passages by their words": bool(modes & {"lexical", "fused"}),
+            "no mode finds pages": modes.isdisjoint(page_modes()),
+            "some questions have no image to find pages by": not pictured,
+        }
+        return next((why for why, holds in reasons.items() if holds), "")
 
 
 class SourceSpec(Record):

@@ -355,6 +355,8 @@ def _without_own(ids: Sequence[str], sample: Sample, mining: Mining) -> list[str
 
 def can_score(options: MiningOptions, searcher: Searcher) -> None:
     """Check that limits of scores can be applied: they are about dense scores, which need vectors of passages."""
+    if options.cross_encoder:
+        return
     by_words = "lexical" in modes_of(options) and "lexical" in searcher.modes
     if options.by_score and options.text and by_words and "text->text" not in searcher.modes:
         raise UsageError(

@@ -19,6 +19,7 @@ from demur.core.records import ImageRef, Modality, Sample
 from demur.core.uris import read_image
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHash, ImageHashes
 from demur.curation.mining.options import MiningOptions, Pool
+from demur.retrieval.cross_encoder import CrossEncoder
 from demur.retrieval.modes import Query, every_mode, mode_named, simple_modes
 from demur.retrieval.search import Searcher
 
@@ -51,6 +52,8 @@ class Mining:
     """The folder that image uris of the samples start from."""
     options: MiningOptions
     steps: Progress = QUIET
+    cross_encoder: CrossEncoder | None = None
+    """That of the options, open."""
     known_hashes: Callable[[ImageRef], ImageHash | None] | None = None
     """Known hashes of images; None: a new `ImageHashes` of ``root``."""
 
