@@ -28,7 +28,7 @@ from demur.curation.build.sample_pool import SampledPool
 from demur.curation.mining.gold import align_gold_of_sample
 from demur.curation.mining.objections import SUBJECTS, subjects_of
 from demur.curation.mining.queries import parts_needed, supported_options
-from demur.indexing.build import build_index
+from demur.indexing.build import build_index, is_of_another
 from demur.indexing.chunk import Chunker, open_chunker, uncut
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.indexing.folder import checked_manifest
@@ -353,7 +353,11 @@ def index_bases(
         if not base.retrieval_spec.mines or base.searcher is not None or base.encoder is None:
             continue
         documents: Iterator[Document] = _documents_to_index(pool, base, steps)
-        cut_later = base.chunker if base.retrieval_spec.passages == "found" else None
+        in_two_steps = base.retrieval_spec.passages == "found"
+        # the user's own index there has all passages
+        cut_later = (
+            base.chunker if in_two_steps and not is_of_another(out / source, OWNER) else None
+        )
         if cut_later is not None:
             documents = uncut(documents)
         elif base.chunker is not None:
