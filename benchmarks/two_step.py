@@ -11,8 +11,9 @@ The encoder is a table of vectors, so that CPU seconds are those of bookkeeping;
 sixth of its size in the paper (40 tokens a passage for 250, 128 dimensions for 768), so that shares of disk hold. "of
 passages" is what a way takes beyond ``pages``. Both ways must find the same passages with the same scores.
 
-The second table extrapolates by the arithmetic of `demur build --plan` (`demur.curation.build.base_plan`) to the
-paper's bases. The last line is one JSON object.
+The second table is the arithmetic of `demur build --plan` (`demur.curation.build.base_plan`): for this base, whose disk
+was measured above, and for bases of the paper's size at the rates of an encoder that are given. The last line is one
+JSON object.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ import numpy as np
 
 from demur.core.records import Document
 from demur.core.store import digest
+from demur.curation.build.base_plan import Base, Speed, Survey, estimate_base
+from demur.curation.build.recipe import RetrievalSpec
 from demur.indexing.build import build_index
 from demur.indexing.chunk import Chunker, uncut
 from demur.indexing.exact import unit
@@ -166,6 +169,52 @@ def work(way: str, folder: Path, questions: int) -> dict[str, Any]:
     return facts | {"steps": steps, "embedded": dict(encoder.counts), "counts": manifest["counts"]}
 
 
+WIKI6M = Base("Wiki6M", 6_000_000, 6_000_000, 6_000_000, 0, 28_000_000, 27 * 10**9, 36 * 10**8, 120)
+"""About 28 million passages of 250 tokens; 4.4 bytes a token, 600 of a summary."""
+EVQA = Base(
+    "E-VQA", 16 * 10**6, 2 * 10**6, 14 * 10**6, 2 * 10**6, 2 * 10**7, 12 * 10**9, 10**9, 120
+)
+"""Seven sections and the first image of a page."""
+BY_TITLE = ("image->title", "image->title+summary", "text->text")
+BY_IMAGE = ("image->first-image", "text->text")
+PAPER = {"chunk": "250:32", "text": 12, "lexical": 0, "visual": 0, "negatives": "mined"}
+
+
+def print_plans(folder: Path, questions: int, rates: dict[str, float]) -> list[dict[str, Any]]:
+    """The table of `demur build --plan`, of this base and of the paper's."""
+    survey = Survey()
+    for document in read_base(folder / "base.jsonl"):
+        survey.add(document)
+    generated = Base.of("generated", survey, Chunker(SIZE, OVERLAP))
+    ours = {part: Speed(None, DIMENSIONS) for part in rates}
+    speeds = {
+        part: Speed(rate, 768 if part == "passages" else 1536) for part, rate in rates.items()
+    }
+    cases = [
+        (generated, {**PAPER, "chunk": f"{SIZE}:{OVERLAP}", "modes": BY_TITLE}, questions, ours),
+        (WIKI6M, {**PAPER, "modes": BY_TITLE}, 30_000, speeds),
+        (EVQA, {**PAPER, "modes": BY_IMAGE, "pages": 5}, 4_000, speeds),
+    ]
+    print("\nat " + ", ".join(f"{rate:,.0f} {part}" for part, rate in rates.items()) + " a second")
+    heads = ("documents", "passages", "embedded", "of them", "GB", "hours")
+    print(f"{'':24}" + "".join(f"{head:>14}" for head in heads))
+    rows = []
+    for base, how, asked, known in cases:
+        for passages in ("all", "found"):
+            retrieval = RetrievalSpec.model_validate({**how, "passages": passages})
+            plan = estimate_base(base, retrieval, asked, known)
+            rows.append(plan.model_dump() | {"way": passages, "questions": asked})
+            cells = [
+                f"{plan.documents:,}",
+                f"{plan.passages:,}",
+                f"{sum(plan.embedded.values()):,}",
+            ]
+            cells += [f"{plan.embedded['passages']:,}", f"{plan.gigabytes:,.2f}"]
+            cells += ["-" if plan.hours is None else f"{plan.hours:,.1f}"]
+            print(f"{base.source + ', ' + passages:24}" + "".join(f"{cell:>14}" for cell in cells))
+    return rows
+
+
 def size_of(folder: Path) -> int:
     """Bytes of the files in a folder that is being written."""
     total = 0
@@ -235,6 +284,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=500_000)
     parser.add_argument("--questions", type=int, default=5_000)
+    for part, rate in (("titles", 2000), ("summaries", 2000), ("looks", 45), ("passages", 2000)):
+        parser.add_argument(f"--{part}", type=float, default=rate, help="embedded per second")
     parser.add_argument("--quick", action="store_true", help="20,000 pages, 200 questions")
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -247,11 +298,17 @@ def main() -> None:
         folder = Path(name)
         write_base(folder / "base.jsonl", pages)
         facts = {way: measured(way, folder, questions) for way in WAYS}
-    assert facts["all"]["hits"] == facts["two steps"]["hits"] == facts["two steps"]["again"]
-    assert facts["two steps"]["embedded again"] == 0
-    print(f"{pages:,} pages, {questions:,} questions of {OPENED} pages\n")
-    shares = print_ways(facts)
-    print(json.dumps({"pages": pages, "questions": questions, "ways": facts, **shares}))
+        assert facts["all"]["hits"] == facts["two steps"]["hits"] == facts["two steps"]["again"]
+        assert facts["two steps"]["embedded again"] == 0
+        print(f"{pages:,} pages, {questions:,} questions of {OPENED} pages\n")
+        shares = print_ways(facts)
+        rates = {part: vars(args)[part] for part in ("titles", "summaries", "looks", "passages")}
+        plans = print_plans(folder, questions, rates)
+    print(
+        json.dumps(
+            {"pages": pages, "questions": questions, "ways": facts, "plans": plans, **shares}
+        )
+    )
 
 
 if __name__ == "__main__":
