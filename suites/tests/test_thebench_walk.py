@@ -44,7 +44,6 @@ from demur_suites.mm_thebench.judging import (
     best_mark,
     best_match,
     graded_by_rules,
-    judge_all,
     schema_of,
 )
 from demur_suites.mm_thebench.measures import Judged, Level, Mark, StepMatch
@@ -747,14 +746,8 @@ def judged_by(tmp_path, answer, item=None, response=None):
     try:
         made = ChainJudge("python:bad_judge:answer", JudgeContext(ledger=tmp_path / "calls.sqlite"))
         item = item or Item(**{k: v for k, v in ITEMS[1].items()})
-        return judge_all(
-            made,
-            [item],
-            {
-                item.id: response
-                or Response(text="First, two. Then two more. Answer: 5 or so, perhaps")
-            },
-        )[item.id], made
+        usual = Response(text="First, two. Then two more. Answer: 5 or so, perhaps")
+        return asyncio.run(made.judge(item, response or usual)), made
     finally:
         del sys.modules["bad_judge"]
 
@@ -850,9 +843,7 @@ def test_the_three_levels_with_a_real_small_model(tmp_path, monkeypatch):
         judge = ChainJudge(
             model, JudgeContext(ledger=tmp_path / "calls.sqlite", concurrency=1), room=256
         )
-        found = judge_all(
-            judge, [item], {item.id: Response(text="Two and two are four.\nAnswer: 4")}
-        )[item.id]
+        found = asyncio.run(judge.judge(item, Response(text="Two and two are four.\nAnswer: 4")))
     assert found.answer is Level.MATCH  # by rules
     assert "".join(found.steps) == "Two and two are four.\nAnswer: 4"
     assert (
