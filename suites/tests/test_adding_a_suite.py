@@ -174,18 +174,6 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
     assert {id: r.confidence for id, r in found.items()} == {"a": 0.25, "b": 1.0, "c": None}
 
 
-def test_outputs_may_be_a_sheet_of_a_german_spreadsheet(tmp_path):
-    file = tmp_path / "m.csv"
-    file.write_text(
-        "\ufeffid;output;confidence\r\na;x;0,25\r\n;;\r\nb;y, z;1\r\n", encoding="utf-16-le"
-    )
-    found = read_outputs(file)["m"]
-    assert {id: (r.text, r.confidence) for id, r in found.items()} == {
-        "a": ("x", 0.25),
-        "b": ("y, z", 1.0),
-    }
-
-
 def test_a_run_is_resumed_and_scored_from_another_folder_and_by_another_path(
     parity, monkeypatch, capsys
 ):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,6 @@ from PIL import Image, ImageDraw
 
 from demur.cli import main
 from demur.core.errors import MissingExtra, UsageError
-from demur.sample import atlas
 from demur.testing import running
 from demur_suites.certainly_uncertain.build import (
     captions,
@@ -712,103 +709,3 @@ def test_no_call_is_paid_that_can_make_no_pair(tmp_path):
         with raises(UsageError, "(4)", item="o", cure="dropped.jsonl"):
             CertainlyUncertain().build(tmp_path / "o", **given)
         assert server.requests == 0
-
-
-@pytest.mark.slow
-@pytest.mark.integration
-def test_a_real_small_model_writes_pairs_of_the_samples_captions_or_is_refused_with_a_reason(
-    tmp_path, monkeypatch
-):
-    """SmolLM2-135M: too small to write good pairs; what it writes goes the whole way all the same."""
-    from demur.sample import llm
-
-    if llm.weights() is None:
-        pytest.skip(f"needs the packaged language model: {llm.BY_HAND}")
-    monkeypatch.setattr(
-        captions, "CATEGORIES", captions.CATEGORIES[:2]
-    )  # a reply takes it many seconds
-    out = tmp_path / "set"
-    with llm.serving() as writer, contextlib.suppress(UsageError):  # that nothing became a pair
-        CertainlyUncertain().build(out, source="captions", writer=writer, limit=1)
-    pairs = [json.loads(line) for line in (out / "pairs.jsonl").read_text().splitlines()]
-    drops = [json.loads(line) for line in (out / "dropped.jsonl").read_text().splitlines()]
-    made = [p["id"] for p in pairs] + [d["sample"] for d in drops]
-    assert sorted(made) == ["anemone-fish-complexity", "anemone-fish-knowledge"]
-    assert all(
-        d["reason"] and d["detail"] and d["reason"] != "the writer's call failed" for d in drops
-    )
-    assert all(p["licence"] and (out / p["image"]).is_file() for p in pairs)
-
-
-@pytest.mark.slow
-@pytest.mark.integration
-@pytest.mark.parametrize("source", ["captions", "scenes"])
-def test_each_source_is_walked_from_its_files_to_the_table(source, photos, tmp_path, capsys):
-    """Caption files, photographs with boxes: built, asked, scored, shown."""
-    file, out, runs, given = tmp_path / "in.jsonl", tmp_path / "set", tmp_path / "runs", []
-    with running(reply=by_schema) as server:
-        if source == "captions":
-            file.write_text(
-                json.dumps(
-                    {
-                        "id": "c",
-                        "caption": "Two green boats stand side by side near a wall.",
-                        "image": "a.png",
-                    }
-                )
-                + "\n"
-            )
-            given = ["--writer", f"http://127.0.0.1:{server.port}/v1#writer"]
-        else:
-            (photos / "owl.jpg").write_bytes((atlas() / "images/photos/owl.jpg").read_bytes())
-            asked = {"question": "What colour is the owl?", "answer": "brown"}
-            file.write_text(
-                json.dumps(
-                    {
-                        "id": "n",
-                        "image": "owl.jpg",
-                        "objects": [{"label": "owl", "box": [0.4, 0.3, 0.7, 0.8]}],
-                        "questions": [asked],
-                    }
-                )
-                + "\n"
-            )
-        words = [
-            "suite",
-            "build",
-            NAME,
-            "--out",
-            str(out),
-            "--source",
-            source,
-            "--input",
-            str(file),
-            "--photos",
-            str(photos),
-            *given,
-        ]
-        assert main(words) == 0
-    pairs = CertainlyUncertain().open(out).items
-    assert pairs
-    members = sum(len(p.members) for p in pairs)
-    CertainlyUncertain().run(out, lambda question, images: "I don't know.", runs)
-    capsys.readouterr()
-    assert main(["suite", "score", NAME, str(runs), "--trust-code", "--json"]) == 0
-    tables = json.loads(capsys.readouterr().out)
-    [replies], [scored] = tables["cu-replies"], tables["cu-headline"]
-    assert (replies["graded"], replies["without probability"], replies["failed"]) == (
-        2 * len(pairs),
-        2 * len(pairs),
-        0,
-    )
-    assert (
-        scored["Total LAVE"]["value"] == 0.5
-    )  # who always declines is right of one member of each pair
-    assert scored["Total CW"]["value"] is None  # nobody stated a probability: undefined, not 0
-    assert (
-        main(
-            ["suite", "report", NAME, str(runs), "--trust-code", "-o", str(tmp_path / "page.html")]
-        )
-        == 0
-    )
-    assert unescape((tmp_path / "page.html").read_text()).count("I don't know.") >= members

@@ -18,7 +18,6 @@ from PIL import Image
 
 from demur_suites.mm_aqa import pages
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
-from demur_suites.mm_aqa.ocr import Reader
 from demur_suites.mm_aqa.pool import COLUMNS, Answerable, sample_corpus
 from demur_suites.mm_aqa.transforms import Given, Infeasible, Made, Word, transform
 from demur_suites.mm_aqa.transforms.drawing import padded, sharpness
@@ -217,18 +216,6 @@ def test_every_question_about_a_picture_is_rewritten_past_the_gates():
         given.rewrite = lambda prompt, words: "Which tower here was green?"
         assert {made_by(name, given).question for name in names} == {given.rewrite("", {})}
     assert borrowed > 0.9 * len(pool("images"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("topic", ["photos", "flags", "maps"])
-def test_words_are_read_off_pictures_of_every_kind(topic):
-    pytest.importorskip("rapidocr", reason="no OCR: pip install './suites[mm-aqa]'")
-    reader = Reader()
-    for one in [a for a in pool("images") if a.topic == topic][::40]:
-        image = Image.open(io.BytesIO(one.pictures()[0].data)).convert("RGB")
-        for _, (x0, y0, x1, y1) in reader(image):
-            assert 0 <= x0 < x1
-            assert 0 <= y0 < y1
 
 
 # --- documents --------------------------------------------------------------------------------------

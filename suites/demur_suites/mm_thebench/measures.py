@@ -350,9 +350,9 @@ def measures(
 def _measure(name: str, of: Ratio, among: Pairs, resamples: int, seed: int) -> Measure:
     """The ratio of two sums over questions, with a bootstrap interval over them; Wilson's where they are all alike."""
     found = [
-        value
+        parts
         for item, judged in among
-        if not judged.failed and (value := of(item, judged)) is not None
+        if not judged.failed and (parts := of(item, judged)) is not None
     ]
     failed = sum(judged.failed for _, judged in among)
     rows = np.array(found, dtype=np.float64).reshape(-1, 2)

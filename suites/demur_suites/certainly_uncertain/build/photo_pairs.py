@@ -220,15 +220,14 @@ class Maker:
     def _mask(self, array: Pixels, scene: Scene, label: str) -> Mask | None:
         """Of all things with that label (a plural or a longer name is the same), grown; None where there is none."""
         things = [o for o in scene.objects if same(o.label, label)]
-        found = np.zeros(array.shape[:2], dtype=bool)
+        high, wide = array.shape[:2]
+        found = np.zeros((high, wide), dtype=bool)
         for thing in things:
             if thing.mask:
                 with open_image(
                     self._read(thing.mask)
                 ) as mask:  # what is transparent in it is no white
-                    found |= (
-                        np.asarray(mask.convert("RGB").convert("L").resize(found.shape[::-1])) > 127
-                    )
+                    found |= np.asarray(mask.convert("RGB").convert("L").resize((wide, high))) > 127
             elif thing.box is not None:
                 found |= inpainting.mask_of_box(array, thing.box)
         return inpainting.grown(found, self.dilate) if found.any() else None

@@ -133,7 +133,9 @@ def transform(name: str) -> Transform:
         UnknownPart: there is none; the error lists those that exist.
     """
     if name not in CATALOGUE:
-        raise UnknownPart("transformation", name, CATALOGUE, hint="see suites/docs/mm_aqa.md")
+        raise UnknownPart(
+            "transformation", name, tuple(CATALOGUE), hint="see suites/docs/mm_aqa.md"
+        )
     for module in ("pictures", "pages", "questions"):
         import_module(f"{__name__}.{module}")
     return TRANSFORMS[name]
