@@ -11,7 +11,7 @@ A corpus is named by text that parses back, ``READER:PATH`` with options after a
     dpr:psgs_w100.tsv.gz                     DPR's Wikipedia passages
     beir:scifact                             a folder in the layout of BEIR
     images:photos                            a folder of images
-    docs:handbook                            a folder of Markdown, text, HTML, PDF, and tables of chunks
+    docs:handbook                            a folder of Markdown, text, HTML, PDF, pictures, tables of chunks
     datasets:org/name?split=train&text=body  anything `datasets` opens
 
 A bare path is read by its ending; a folder as BEIR's if it holds ``corpus.jsonl``, else as images. Every reader
