@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from demur.release.evidence import evidence_by_source, evidence_table
     from demur.release.export_corpora import export_corpora
     from demur.release.push import push
-    from demur.release.verify import verify
     from demur.reports.agree import agreement_of, corrections_of
     from demur.reports.annotate import draw_sheet, open_task, take
     from demur.reports.data import load
@@ -72,6 +71,7 @@ if TYPE_CHECKING:
     from demur.reports.official import score_records, scores_of
     from demur.reports.rag import rag_tables
     from demur.scenarios.systems.http_probe import probe_service
+    from demur.scenarios.told_apart import verify
     from demur.sources import options_of
     from demur.sources.cards import card_of
 
@@ -102,7 +102,6 @@ _ROOMS = {
     "release.diff": "difference",
     "release.evidence": "evidence_by_source evidence_table",
     "release.push": "push",
-    "release.verify": "verify",
     "reports.agree": "agreement_of corrections_of",
     "reports.annotate": "draw_sheet open_task take",
     "reports.data": "load",
@@ -111,6 +110,7 @@ _ROOMS = {
     "reports.official": "score_records scores_of",
     "reports.rag": "rag_tables",
     "scenarios.systems.http_probe": "probe_service",
+    "scenarios.told_apart": "verify",
 }
 """Module of demur -> the functions that it gives."""
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}

@@ -16,7 +16,7 @@ from demur.core.parquet import bomb
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
 from demur.core.strict_json import loose_json
-from demur.release.evidence import Separation
+from demur.release.evidence import ToldApart
 from demur.release.layout import (
     FORMAT,
     LINEAGE,
@@ -344,8 +344,8 @@ class Release:
 
     @cached_property
     def findings(self) -> list[str]:
-        """Features that tell gold from distractors without a look at the question, in words."""
-        rows = map(Separation.model_validate, self.manifest.get("separation") or ())
+        """What tells sets with gold from sets without, by no reading, and what to change; by the manifest."""
+        rows = map(ToldApart.model_validate, self.manifest.get("told_apart") or ())
         return [str(row) for row in rows if row.telling]
 
     @cached_property

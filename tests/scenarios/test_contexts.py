@@ -37,12 +37,21 @@ recipes = st.builds(
 )
 
 
+def kinds(evidence):
+    return {e.modality for e in evidence}
+
+
+def gives_gold_away(s, k):
+    """No k of its distractors are of every kind that gold has."""
+    return len(kinds(s.gold)) > k or not kinds(s.gold) <= kinds(s.negatives)
+
+
 @given(samples(), st.sampled_from(list(Scenario)), st.integers(0, 99), st.integers(1, 8))
 def test_a_scenario_shows_what_it_is_defined_to_show(s, scenario, seed, k):
     made = context(s, recipe(scenario.value, k=k), seed)
     if made is None:
         assert scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL)
-        assert not s.negatives
+        assert not s.negatives or gives_gold_away(s, k)
         return
     gold = {e.id for e in s.gold}
     shown = set(made.evidence)
@@ -70,11 +79,39 @@ def test_sets_are_nested_over_k_in_the_same_relative_order(s, r, seed):
         context(s, r._replace(short="use_all", k=r.k + 1), seed),
     )
     if smaller is None or larger is None:
-        assert not s.negatives
+        assert not s.negatives or gives_gold_away(s, r.k)
         return
     assert set(smaller.evidence) <= set(larger.evidence)
     if r.order == "shuffled":
         assert [e for e in larger.evidence if e in set(smaller.evidence)] == list(smaller.evidence)
+
+
+@given(samples(), recipes, st.integers(0, 99))
+def test_a_kind_that_gold_has_is_shown_without_gold_too(s, r, seed):
+    """The presence of a picture, or of a text, is the same in Realistic and in Adversarial."""
+    with_gold = context(s, r, seed)
+    without = context(s, r._replace(scenario=Scenario.ADVERSARIAL), seed)
+    if r.short == "use_all" or len(s.negatives) >= r.k:
+        assert (
+            (with_gold is None) == (without is None) == (not s.negatives or gives_gold_away(s, r.k))
+        )
+    if with_gold is not None and without is not None:
+        by_id = {e.id: e for e in (*s.gold, *s.negatives)}
+        assert kinds(by_id[i] for i in with_gold.evidence) == kinds(
+            by_id[i] for i in without.evidence
+        )
+
+
+@given(samples(), st.permutations(range(6)))
+def test_what_a_source_lists_first_is_not_shown_first(s, order):
+    """Distractors without a rank are drawn: texts before pictures, or any other order of a file, comes to the same."""
+    unranked = [e.model_copy(update={"rank": None}) for e in sample(text=3, visual=3).negatives]
+    turned = [unranked[place] for place in order]
+    first, second = (
+        distractors(s.model_copy(update={"negatives": tuple(each)}), recipe("realistic"), 0)
+        for each in (unranked, turned)
+    )
+    assert first == second
 
 
 @given(samples(), recipes, st.integers(0, 99))
