@@ -17,7 +17,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="what", required=True, metavar="show|verify|diff|push")
     for name, does in (
         ("show", "show what a release holds: counts, funnel, models, licences"),
-        ("verify", "check hashes, ids, evidence, leaks and counts; exit 1 on any problem"),
+        (
+            "verify",
+            "check hashes, ids, evidence, leaks, counts, and that gold is not told without reading; exit 1 on any problem",
+        ),
         ("diff", "list the samples removed, added and changed between two releases, and why"),
         ("push", "send a release to the Hugging Face hub, as hf:OWNER/NAME"),
     ):
@@ -48,19 +51,15 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
     from demur.api import verify
 
     wrong = verify(release)
-    findings = [] if wrong else release.findings
     if args.json:
-        print_json(
-            {"release": args.release, "sound": not wrong, "problems": wrong, "findings": findings}
-        )
+        print_json({"release": args.release, "sound": not wrong, "problems": wrong})
     elif wrong:
         say(*map(plain, wrong))
         note(f"demur: {args.release}: {len(wrong)} problem(s) - fetch or build the release again")
     else:
         n, samples = len(release.manifest["files"]), release.manifest["counts"]["samples"]
         say(
-            f"{release.name} {release.version} is sound: {n} files, {samples} samples, sha256 {release.sha256[:16]}",
-            *(f"finding: {line}" for line in findings),
+            f"{release.name} {release.version} is sound: {n} files, {samples} samples, sha256 {release.sha256[:16]}"
         )
     return 1 if wrong else 0
 

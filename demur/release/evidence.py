@@ -134,6 +134,22 @@ class ToldApart(Record):
         """Whether the sets are told apart beyond `LIMIT`, not by the chance of few samples."""
         return self.low is not None and self.low > LIMIT
 
+    @property
+    def findings(self) -> list[str]:
+        """What is to be mended, and how."""
+        left_out = self.left_out[max(self.left_out, key=int)]
+        return [
+            *([str(self)] if self.telling else []),
+            *(
+                [
+                    f"{self.source or 'all'}: {left_out:,} samples are left out of Realistic and Adversarial, having no "
+                    f"distractor of a kind that gold has: {CURES['pictures']}"
+                ]
+                if left_out
+                else []
+            ),
+        ]
+
     def __str__(self) -> str:
         most = max(CURES, key=lambda feature: self.by.get(feature, 0))
         return (

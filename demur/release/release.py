@@ -343,10 +343,14 @@ class Release:
             ) from error
 
     @cached_property
+    def told_apart(self) -> list[ToldApart]:
+        """How well sets with gold are told from sets without, by no reading, as the manifest states it."""
+        return [ToldApart.model_validate(row) for row in self.manifest.get("told_apart") or ()]
+
+    @property
     def findings(self) -> list[str]:
-        """What tells sets with gold from sets without, by no reading, and what to change; by the manifest."""
-        rows = map(ToldApart.model_validate, self.manifest.get("told_apart") or ())
-        return [str(row) for row in rows if row.telling]
+        """What to mend in how its evidence was chosen."""
+        return [line for row in self.told_apart for line in row.findings]
 
     @cached_property
     def recall(self) -> list[dict[str, Any]]:
