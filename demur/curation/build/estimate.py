@@ -193,9 +193,17 @@ def estimate_build(
     askable = Askable.of_pool(recipe, pool, skips, verdicts.recorded)
     projection = project(recipe, pool.samples, askable, verdicts, rates)
     recorded = verdicts.count_recorded(pool.samples)
-    return _Plan(recipe, pool.samples, askable, rates, costs, recorded, projection).estimate(
-        verdicts
-    )
+    plan = _Plan(recipe, pool.samples, askable, rates, costs, recorded, projection)
+    estimate = plan.estimate(verdicts)
+    return estimate.model_copy(update={"notes": (*_drawn_notes(pool), *estimate.notes)})
+
+
+def _drawn_notes(pool: SampledPool) -> Iterator[str]:
+    """How many samples of each source are drawn, where not all are."""
+    for source, size in pool.sizes.items():
+        drawn = sum(sample.source == source for sample in pool.samples)
+        if drawn < size:
+            yield f"{source}: {drawn:,} of {size:,} samples are drawn"
 
 
 @dataclass(frozen=True)
