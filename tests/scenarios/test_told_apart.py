@@ -11,6 +11,8 @@ from strategies import sample
 
 from demur.cli import main
 from demur.core.errors import ReleaseError
+from demur.evaluation.options import RunOptions
+from demur.evaluation.questions import left_out
 from demur.release import Draft, Release, freeze
 from demur.release.evidence import LIMIT
 from demur.release.push import push
@@ -103,6 +105,15 @@ def test_samples_without_a_distractor_of_golds_kind_are_counted():
     assert (row.n, row.left_out) == (3, {"1": 1, "2": 1})
     assert len(row.findings) == 1
     assert "1 samples" in row.findings[0]
+
+
+def test_a_run_says_how_many_samples_a_scenario_leaves_out():
+    made = [*release_of(3, gold_like_others), sample("v", text=0, visual=4)]
+    scenarios = ("realistic(k=1)", "adversarial", "oracle", "realistic(k=2,negatives=image)")
+    lines = left_out(RunOptions(scenarios=scenarios), made)
+    assert [line.partition("(")[0] for line in lines] == ["realistic", "adversarial"]
+    assert all("1 of 4" in line for line in lines)
+    assert left_out(RunOptions(scenarios=scenarios), made[:3]) == []
 
 
 def test_the_regression_is_that_of_a_direct_search():
