@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from demur.release.export_corpora import export_corpora
     from demur.release.facts import missing_facts
     from demur.release.push import push
-    from demur.release.verify import verify
     from demur.reports.agree import agreement_of, corrections_of
     from demur.reports.annotate import draw_sheet, open_task, take
     from demur.reports.data import load
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
     from demur.reports.published_results import write_every_eval_ever, write_hub_results
     from demur.reports.rag import rag_tables
     from demur.scenarios.systems.http_probe import probe_service
+    from demur.scenarios.told_apart import verify
     from demur.sources import options_of
     from demur.sources.cards import card_of, list_sources
 
@@ -105,7 +105,6 @@ _ROOMS = {
     "release.evidence": "evidence_by_source evidence_table",
     "release.push": "push",
     "release.facts": "missing_facts",
-    "release.verify": "verify",
     "reports.agree": "agreement_of corrections_of",
     "reports.annotate": "draw_sheet open_task take",
     "reports.data": "load",
@@ -115,6 +114,7 @@ _ROOMS = {
     "reports.published_results": "write_every_eval_ever write_hub_results",
     "reports.rag": "rag_tables",
     "scenarios.systems.http_probe": "probe_service",
+    "scenarios.told_apart": "verify",
 }
 """Module of demur -> the functions that it gives."""
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}

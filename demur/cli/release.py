@@ -17,7 +17,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="what", required=True, metavar="show|verify|diff|push")
     for name, does in (
         ("show", "show what a release holds: counts, funnel, models, licences"),
-        ("verify", "check hashes, ids, evidence, leaks and counts; exit 1 on any problem"),
+        (
+            "verify",
+            "check hashes, ids, evidence, leaks, counts, and that gold is not told without reading; exit 1 on any problem",
+        ),
         ("diff", "list the samples removed, added and changed between two releases, and why"),
         ("push", "send a release to the Hugging Face hub, as hf:OWNER/NAME"),
     ):
@@ -54,11 +57,10 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
     from demur.api import missing_facts, verify
 
     wrong = verify(release)
-    findings = [] if wrong else release.findings
     missing = dict(missing_facts(release.manifest)) if args.submission else {}
     if args.json:
         state = {"release": args.release, "sound": not wrong, "problems": wrong}
-        print_json(state | {"findings": findings, "missing": missing})
+        print_json(state | {"missing": missing})
     elif wrong:
         say(*map(plain, wrong))
         note(f"demur: {args.release}: {len(wrong)} problem(s) - fetch or build the release again")
@@ -66,7 +68,6 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
         n, samples = len(release.manifest["files"]), release.manifest["counts"]["samples"]
         say(
             f"{release.name} {release.version} is sound: {n} files, {samples} samples, sha256 {release.sha256[:16]}",
-            *(f"finding: {line}" for line in findings),
             *(f"missing: {key} - {question}" for key, question in missing.items()),
         )
         if missing:

@@ -98,7 +98,7 @@ class Evidence(Record):
     """native: shipped by the source. mined: found by demur."""
     level: Literal["passage", "section", "article", "page", "image", "quote"] = "passage"
     index_id: str = ""
-    """The index that found it; for gold evidence, the one that contains it."""
+    """The index that found it; for evidence that its source ships, the one that contains it."""
     mode: str = ""
     """Mined only: the retrieval mode (``image->image``, ``image->title``, ``text->text``, ``lexical`` ...)."""
     rank: int | None = None

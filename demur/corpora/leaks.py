@@ -20,6 +20,7 @@ from collections.abc import Callable
 from demur.answers import holds
 from demur.answers.prefilter import Prefilter
 from demur.core.records import Document, Drop, Evidence, ImageRef, Sample
+from demur.core.store import seed_of
 from demur.corpora.lineage import Gold
 from demur.corpora.near_duplicates import IMAGE_NEAR, ImageHash, image_matcher, same_text
 
@@ -98,16 +99,17 @@ class Leaks:
         return ("holds the answer", self._answers.display_form) if self.answer(item) else ("", "")
 
 
-def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
-    """The sample with its own negatives as distractors, without those that leak, and the drops.
+def adopt_negatives(sample: Sample, leaks: Leaks, seed: int = 0) -> tuple[Sample, list[Drop]]:
+    """The sample with its own negatives as distractors, by rank, without those that leak, and the drops.
 
-    A negative without a rank gets its place in the source's order.
+    Negatives without a rank get theirs by a draw: a source lists texts before pictures, or by where they stand.
     """
-    ranked = tuple(
-        e if e.rank is not None else e.model_copy(update={"rank": place})
-        for place, e in enumerate(sample.negatives, 1)
+    drawn = sorted(sample.negatives, key=lambda e: seed_of(seed, "adopt", sample.id, e.id))
+    ranked = sorted(
+        (place if e.rank is None else e.rank, place, e) for place, e in enumerate(drawn, 1)
     )
-    return without_leaks(sample.model_copy(update={"negatives": ranked}), leaks)
+    negatives = tuple(e.model_copy(update={"rank": rank}) for rank, _, e in ranked)
+    return without_leaks(sample.model_copy(update={"negatives": negatives}), leaks)
 
 
 def _holds(sample: Sample) -> Callable[[str], bool]:

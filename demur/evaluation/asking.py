@@ -121,6 +121,8 @@ def ask(
         Opened.of(system, system_context(release, encoder, samples, options), caveat=caveat)
         for system in systems
     ]
+    for line in questions.left_out(options, samples):
+        steps.note(line)
     plan = Plan(tasks, questions.about(options, release))
 
     def grown(folder: Path, system: System) -> list[Task]:
@@ -331,13 +333,15 @@ def planned(
     samples = list(release.samples())
     tasks = questions.tasks(options, samples, release.sha256)
     _check_names(systems, options)
-    return planned_tasks(
+    estimate = planned_tasks(
         systems,
         tasks,
         options,
         lambda: system_context(release, None, samples, options),
         per_second=per_second,
     )
+    left_out = questions.left_out(options, samples)
+    return estimate.model_copy(update={"notes": (*left_out, *estimate.notes)})
 
 
 def planned_tasks(

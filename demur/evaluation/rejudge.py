@@ -6,15 +6,16 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from demur.answers.choices import no_option
 from demur.core.cells import (
     answer_texts,
     cell_text,
     list_written,
+    literal,
     options_in,
     pick,
     without_positions,
@@ -69,8 +70,12 @@ class GradeRow(Record):
 
     id: str
     question: str
-    answers: tuple[str, ...] = Field(min_length=1)
-    """Accepted forms."""
+    answers: Annotated[
+        Annotated[AnswerSpec, Tag("rules")]
+        | Annotated[tuple[str, ...], Field(min_length=1), Tag("forms")],
+        Discriminator(lambda v: "rules" if isinstance(v, AnswerSpec | Mapping) else "forms"),
+    ]
+    """Accepted forms; or all that a source can say is right: ranges, parts, dates (an object with ``kind``)."""
     response: str
     answer_type: str = "string"
     """string, number, date, choice."""
@@ -217,6 +222,12 @@ def _grade_row(cells: Mapping[str, Any], names: Mapping[str, str], id_: str) -> 
         texts[field] = cell_text(cell, names[field])
     options = options_in(list_written(cells.get("choices")), names.get("choices", "choices"))
     answers = list_written(cells["answers"])
+    written = literal(answers) if isinstance(answers, str) and answers.startswith("{") else answers
+    if isinstance(written, Mapping) and "kind" in written:
+        choices = {"choices": dict(options.pairs)} if options.pairs else {}
+        return GradeRow.model_validate(
+            {**texts, "id": texts.get("id") or id_, "answers": written, **choices}
+        )
     if answers is None:
         raise DataError(
             f"{names['answers']!r} is null", cure="write what is right, or leave the row out"
@@ -275,9 +286,18 @@ def row_item(row: GradeRow) -> tuple[Ask, Response, AnswerSpec]:
     """A row as a judge's input.
 
     Raises:
-        DataError: its answer names none of its options.
+        DataError: its answer names none of its options, or has options of its own beside the row's.
     """
-    spec = answer_spec(row.answers, row.answer_type, row.choices)
+    if not isinstance(row.answers, AnswerSpec):
+        spec = answer_spec(row.answers, row.answer_type, row.choices)
+    elif row.choices or row.answer_type != "string":
+        raise DataError(
+            "an answer with a kind stands beside choices or an answer_type of the row",
+            item=row.id,
+            cure="write these as its kind and choices",
+        )
+    else:
+        spec = row.answers
     if unusable := no_option(spec):
         raise DataError(unusable, item=row.id, cure="write an option's label or text")
     ask = Ask(

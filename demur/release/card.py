@@ -17,7 +17,7 @@ from demur.core.records import Drop, Evidence, Modality, Sample
 from demur.core.store import file_digest
 from demur.core.text import plain, whole_number
 from demur.release.croissant import bibtex
-from demur.release.evidence import Separation, evidence_by_source, evidence_table
+from demur.release.evidence import CURES, ToldApart, evidence_by_source, evidence_table
 from demur.release.facts import NOBODY, facts_of
 from demur.release.layout import canary_text
 from demur.release.tasks import CONFIG, table_of
@@ -183,7 +183,7 @@ def render_card(
         "## Retrieval modes by recall of gold\n\n" + _markdown_table(*recall_lines(recall))
         if recall
         else "",
-        _separation_section(manifest),
+        _told_apart_section(manifest),
         _models_section(manifest),
         _retest_section(manifest),
         _topics_section(manifest),
@@ -284,41 +284,36 @@ def _models_section(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _separation_section(manifest: Mapping[str, Any]) -> str:
-    """How well shallow features separate gold from distractors."""
-    separations = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
-    if not separations:
+def _told_apart_section(manifest: Mapping[str, Any]) -> str:
+    """How well a reader of shallow features tells the sets that are asked apart."""
+    rows = [ToldApart.model_validate(row) for row in manifest.get("told_apart") or ()]
+    if not rows:
         return ""
 
-    def cell(value: float | None) -> str:
-        return "-" if value is None else f"{value:.2f}"
+    def percent(share: float | None) -> str:
+        return "-" if share is None else f"{100 * share:.0f}"
 
-    rows = [
+    features, ks = (*CURES, "number"), sorted(rows[0].left_out, key=int)
+    head = ["source", "n", "right, % [95 %]", *(f"by {feature}, %" for feature in features)]
+    cells = [
         [
             row.source or "all",
-            row.feature,
             row.n,
-            "-" if row.auc is None else f"{row.auc:.2f} [{cell(row.low)}, {cell(row.high)}]",
-            cell(row.gold),
-            cell(row.distractors),
-            "yes" if row.telling else "no",
+            f"{percent(row.right)} [{percent(row.low)}, {percent(row.high)}]",
+            *(percent(row.by.get(feature)) for feature in features),
+            *(row.left_out.get(k, 0) for k in ks),
         ]
-        for row in separations
+        for row in rows
     ]
-    telling = [f"- {escape_markdown(str(row))}" for row in separations if row.telling]
+    telling = [f"- {escape_markdown(str(row))}" for row in rows if row.telling]
     return (
-        "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
-        "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
-        "rather than shipped beside the question.\n\n"
-        + _markdown_table(
-            ["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows
-        )
-        + (
-            "\n\nA system that goes by these alone would do better than chance:\n\n"
-            + "\n".join(telling)
-            if telling
-            else ""
-        )
+        "## Told apart without being read\n\nHow often a small classifier that sees no more than these features says "
+        "rightly whether gold is in a set, Realistic against Adversarial with "
+        f"{ks[-1]} distractors: 50 % is chance. All features but the number of pieces decide together, and each alone. "
+        "The number tells by the scenarios' definition: gold comes beside the distractors. A sample without a "
+        "distractor of each kind that gold has, text or picture, is left out.\n\n"
+        + _markdown_table([*head, *(f"left out at k={k}" for k in ks)], cells)
+        + ("\n\nTo be mended:\n\n" + "\n".join(telling) if telling else "")
     )
 
 

@@ -16,7 +16,6 @@ from demur.core.images import image_ref
 from demur.core.records import Evidence, GateVerdict, Modality, Outcome, Sample
 from demur.core.store import Problems, digest, file_digest, read_json, read_records, why_invalid
 from demur.corpora.lineage import page_of
-from demur.release.evidence import measure_separation
 from demur.release.layout import (
     CARRIERS,
     TABLES,
@@ -40,8 +39,9 @@ def verify(release: Release) -> list[str]:
     It checks the hashes of all files; unreadable and foreign files; ids; evidence missing from the tables; images that
     do not decode, or have another hash or size; gold among the distractors (by id, by content, or nearly); a query
     image among the evidence (also re-encoded or resized); answers in the question; fewer distractors than the recipe's
-    K_min; rows without the canary; a correct gate where none may be; a funnel that does not add up; counts, licences and separation in the manifest
-    that do not follow from the tables; and a card, citation or Croissant that does not follow from manifest and tables.
+    K_min; rows without the canary; a correct gate where none may be; a funnel that does not add up; counts and licences
+    in the manifest that do not follow from the tables; and a card, citation or Croissant that does not follow from
+    manifest and tables.
     """
     faults = list(_file_faults(release))
     if any(line.startswith("data/") or line.endswith(": missing") for line in faults):
@@ -353,10 +353,6 @@ def _manifest_faults(
     }
     if licences and licences != evidence_licences(samples, licences):
         yield "manifest.json: evidence_licences do not follow from the tables"
-    if stated := manifest.get("separation"):
-        derived_rows = [row.model_dump(mode="json") for row in measure_separation(samples)]
-        if [row for row in stated if row["feature"] != "position"] != derived_rows:
-            yield "manifest.json: separation does not follow from the tables"
 
 
 def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:

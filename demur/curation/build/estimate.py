@@ -221,7 +221,9 @@ def estimate_build(
     plan = _Plan(recipe, pool.samples, askable, rates, costs, recorded, projection)
     measure = options.get("measure", False)
     bases = _estimate_bases(pool, knowledge_bases, speeds, measure=measure)
-    return plan.estimate(verdicts).model_copy(update={"bases": bases})
+    estimate = plan.estimate(verdicts)
+    notes = (*_drawn_notes(pool), *estimate.notes)
+    return estimate.model_copy(update={"notes": notes, "bases": bases})
 
 
 def _estimate_bases(
@@ -258,6 +260,14 @@ def _estimate_bases(
         counted = Base.of(source, survey, base.chunker)
         estimates.append(estimate_base(counted, retrieval, questions, known))
     return tuple(estimates)
+
+
+def _drawn_notes(pool: SampledPool) -> Iterator[str]:
+    """How many samples of each source are drawn, where not all are."""
+    for source, size in pool.sizes.items():
+        drawn = sum(sample.source == source for sample in pool.samples)
+        if drawn < size:
+            yield f"{source}: {drawn:,} of {size:,} samples are drawn"
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,9 @@ class SourceSpec(Record):
     """Its folder; relative to the recipe. None for a source that ships with demur."""
     per_topic: int | None = Field(default=None, ge=1)
     """Take at most that many samples of each topic, chosen by the seed; None takes all."""
+    limit: int | None = Field(default=None, ge=1)
+    """Take at most that many samples, of those in the end, chosen by the seed; a higher limit adds to them. None takes
+    all."""
     retrieval: RetrievalSpec | None = None
     """How distractors are found for this source, where it differs from the common way and from the preset's."""
     options: dict[str, Any] = Field(default_factory=dict)
