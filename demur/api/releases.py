@@ -34,6 +34,8 @@ class BuildOptions:
     """Keep every endpoint busy, for a few per cent more calls."""
     fresh: bool = False
     """Ask everything again, and pay again."""
+    batch: bool | Path = False
+    """Send calls in batches (half the price, within a day); a path writes the next wave of them there, and stops."""
     budget: float | None = None
     """Dollars; stops before exceeding them, and the same call continues."""
     prices: Path | None = None
@@ -189,8 +191,9 @@ def converge(
 def _work(options: BuildOptions) -> Iterator[dict[str, Any]]:
     """The options of any work on a build folder (`demur.curation.build.context.Work`)."""
     from demur.models import Budget
+    from demur.models.batch import batching
 
-    with progress_if(options.progress) as steps:
+    with progress_if(options.progress) as steps, batching(options.batch, steps):
         yield {
             "steps": steps,
             "fresh": options.fresh,

@@ -22,6 +22,7 @@ from demur.evaluation.run_folder import Task, known_answers
 from demur.evaluation.runner import Plan, commonest, run
 from demur.indexing.encoders import open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
+from demur.models.batch import batching
 from demur.models.run import run_sync
 from demur.release import Release
 from demur.scenarios.recognise import Embedder, Recogniser
@@ -221,6 +222,11 @@ def ask_opened(
             opened_system.context.budget = budget.sub_budget(folder_name(opened_system.label))
         if judge_context is not None:
             judge_context.budget = budget.sub_budget("judge")
+    if options.fresh and options.batch:
+        raise UsageError(
+            "a batch goes on where the last command was, which --fresh forgets",
+            cure="leave out --fresh, or name another --out",
+        )
     unfinished: dict[str, System] = {}
     open_asks: dict[str, list[Ask]] = {}
     folders: dict[Path, str] = {}
@@ -261,26 +267,18 @@ def ask_opened(
                 _in_ledger(unfinished[n], open_asks[n], options.calls) for n in names
             )
 
-        for line in run_sync(
-            preflight({**unfinished, **judges}, [t.ask for t in tasks], stored=stored)
-        ):
-            steps.warn(line)
+        with batching(options.batch, steps):
+            checks = preflight({**unfinished, **judges}, [t.ask for t in tasks], stored=stored)
+            for line in run_sync(checks):
+                steps.warn(line)
         for folder, opened_system in zip(folders, opened, strict=True):
             if options.fresh and isinstance(opened_system.system, ModelSystem):
                 _drop_cached_replies(opened_system.system, tasks, options.calls)
-            run(
-                folder,
-                opened_system.system,
-                judge,
-                plan._replace(
-                    tasks=planned_for[folder],
-                    caveat=opened_system.caveat,
-                    grows=grown is not None,
-                ),
-                options,
-                caps=caps,
-                steps=steps,
+            own_plan = plan._replace(
+                tasks=planned_for[folder], caveat=opened_system.caveat, grows=grown is not None
             )
+            with batching(options.batch, steps):
+                run(folder, opened_system.system, judge, own_plan, options, caps=caps, steps=steps)
     finally:
         for opened_system in opened:  # also those that were not asked
             run_sync(opened_system.system.close())
