@@ -115,6 +115,7 @@ def plan_build(
     rates: Mapping[str, float] | None = None,
     learn_from: Path | None = None,
     prices: Path | None = None,
+    batch: bool = False,
     ready: bool = True,
 ) -> tuple[BuildEstimate, Sequence[str]]:
     """What a build would ask and cost; reads the sources, calls no model.
@@ -124,6 +125,7 @@ def plan_build(
         rates: ``stage`` or ``gate/stage`` -> probability of a right answer; goes before what was measured.
         learn_from: another build to estimate rates from.
         prices: price table that overrides entries of the shipped one.
+        batch: calls go in batches.
         ready: look whether all that a build needs is there, servers of models among it; not of somebody else's recipe.
 
     Returns:
@@ -140,6 +142,7 @@ def plan_build(
         skip_bad=opened.skip_bad,
         rates=rates,
         prices=prices,
+        batch=batch,
         learn_from=learn_from,
     )
     return estimate, run_sync(unready(opened.recipe)) if ready else ()

@@ -83,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         rates=rates,
         learn_from=args.learn_from,
         prices=args.prices,
+        batch=bool(args.batch),
         ready=args.recipe.is_file(),  # a folder's recipe may come from somebody else
     )
     print_plan(estimate, args)

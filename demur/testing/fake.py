@@ -417,6 +417,7 @@ class FakeEndpoint:
             "object": "chat.completion",
             "created": 1_700_000_000,  # constant: answers depend only on the request
             "model": body["model"],
+            **({"service_tier": body["service_tier"]} if body.get("service_tier") else {}),
             "choices": [choice],
             "usage": {
                 "prompt_tokens": prompt,
