@@ -78,12 +78,16 @@ async def ask_in_waves(
     *,
     known_label: Callable[[str, GateQuery], Label | None],
     stages: frozenset[Stage] = frozenset(Stage),
-) -> None:
+) -> int:
     """As `ask_states`, in few waves of many questions (`SampleState.wave`): for calls that go in batches.
 
     Args:
         plan: file of the wave that is being asked; a killed build asks the same wave to its end, as it is paid for.
+
+    Returns:
+        The number of waves.
     """
+    waves = 0
 
     def tell_known(sample: str, state: SampleState) -> None:
         options = [
@@ -104,11 +108,13 @@ async def ask_in_waves(
     begun = [(s, q) for s, q in _read_wave(plan) if s in states and q.stage in stages]
     wave = [(s, q) for s, q in begun if q in states[s].all_queries() and q not in states[s].labels]
     while wave := wave or [(s, q) for s in states for q in states[s].wave() if q.stage in stages]:
+        waves += 1
         _write_wave(plan, wave)
         labels = await in_waves(lambda query: ask(*query), wave, MAX_IN_FLIGHT)
         for (sample, query), label in zip(wave, labels, strict=True):
             states[sample].tell(query, label)
         wave = []
+    return waves
 
 
 def _write_wave(plan: Path, wave: Iterable[tuple[str, GateQuery]]) -> None:
