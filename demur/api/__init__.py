@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from demur.judge.annotation.server import serve
     from demur.models import ModelOptions
     from demur.models.ask import ask_model, export_ledger, ledger_stats, requests_of, shrink_ledger
+    from demur.models.batch import import_batch
     from demur.models.estimate import estimate_calls
     from demur.models.ledger import recover_ledger
     from demur.pools.read import Pool
@@ -99,6 +100,7 @@ _ROOMS = {
     "judge.annotation.server": "serve",
     "models": "ModelOptions",
     "models.ask": "ask_model export_ledger ledger_stats requests_of shrink_ledger",
+    "models.batch": "import_batch",
     "models.estimate": "estimate_calls",
     "models.ledger": "recover_ledger",
     "release.diff": "difference",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import (
     TRUST,
+    add_batch_arguments,
     add_money_arguments,
     add_shared,
     json_object,
@@ -127,6 +128,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) 
     """All arguments of a verb that asks systems the questions of a release."""
     add_question_arguments(parser, sweeps=sweeps)
     add_system_arguments(parser)
+    add_batch_arguments(parser)
     parser.add_argument(
         "--judge",
         default="local",

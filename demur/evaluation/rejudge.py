@@ -46,7 +46,7 @@ from demur.core.store import (
 )
 from demur.corpora.formats import table_rows
 from demur.evaluation.run_folder import Answer, Task, is_of
-from demur.evaluation.runner import Plan, commonest, map_in_order, run
+from demur.evaluation.runner import MAX_IN_FLIGHT, Plan, commonest, run
 from demur.judge.attacks import FamilyCounts, attacks, count_by_family, question_of
 from demur.judge.base import (
     COLUMNS,
@@ -56,6 +56,7 @@ from demur.judge.base import (
     judge_code,
 )
 from demur.judge.grading import Grading
+from demur.models.batch import in_waves
 from demur.models.run import run_sync
 from demur.release import Release
 from demur.scenarios.conditions import Prompts, condition
@@ -107,7 +108,7 @@ def grade_items(
 
     async def work() -> list[Verdict]:
         try:
-            return await map_in_order(grade_item, items)
+            return await in_waves(grade_item, items, MAX_IN_FLIGHT)
         finally:
             grading.close()
             await close_judge(judge)

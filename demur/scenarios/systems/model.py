@@ -229,7 +229,6 @@ class ModelSystem:
 
     async def answer(self, ask: Ask) -> Response:
         """Render the ask, call the model, read the reply."""
-        how = condition(ask.condition)
         model = await self._opened()
         cuts: tuple[str, ...] = ()
         try:
@@ -238,8 +237,12 @@ class ModelSystem:
             reply = await model.complete(self._request(ask, rendered))
         except (ItemError, TransientError) as error:  # this item's failure, not the system's
             return Response(error=str(error), cuts=cuts)
-        read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
-        return read.model_copy(update={"cuts": cuts})
+        return self.read(ask, reply).model_copy(update={"cuts": cuts})
+
+    def read(self, ask: Ask, reply: Response) -> Response:
+        """The answer in a reply to an ask."""
+        addons = condition(ask.condition).addons
+        return read_reply(reply, final="reasoning" in addons, stated="confidence" in addons)
 
     async def complete(self, parts: Sequence[str | ImageRef], item: str, draw: int = 0) -> Response:
         """One call with the caller's own words and images, with the same model, sampling and ledger.
