@@ -67,6 +67,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--kind", default="auto", help="flat, ivf-flat, ivf-sq8 or auto (default: %(default)s)"
     )
     build.add_argument(
+        "--lexical",
+        choices=("lucene", "okapi"),
+        default="lucene",
+        help="BM25 as Lucene and bm25s score it, or as rank-bm25 does, which itself scores up to 10,000 passages "
+        "(default: %(default)s)",
+    )
+    build.add_argument(
         "--queries",
         type=positive,
         default=10_000,
@@ -139,6 +146,7 @@ def _build(args: argparse.Namespace) -> int:
         tokenizer=args.tokenizer,
         image_root=args.image_root,
         kind=args.kind,
+        lexical=args.lexical,
         queries=args.queries,
         workers=args.workers or cores(),
         skip_bad=args.skip_bad,
@@ -196,11 +204,16 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
             name,
             part["kind"],
             part["count"],
-            part.get("why") or f"{part['words']:,} words, {part['postings']:,} postings",
+            part.get("why") or _lexical(part),
         )
         for name, part in manifest["parts"].items()
     )
     show(Table("parts", "Parts", columns, rows))
+
+
+def _lexical(part: dict[str, Any]) -> str:
+    scored = f"{part['words']:,} words, {part['postings']:,} postings, as {part['method']} by {part['engine']}"
+    return f"{scored}; {part['tokenizer']}"
 
 
 def _search(args: argparse.Namespace) -> int:

@@ -14,9 +14,10 @@ from demur.core.store import file_digest, read_json, storage_errors, why_invalid
 from demur.core.untrusted import Choice, check
 
 FORMAT = "demur-index"
-VERSION = 4
+VERSION = 5
 """2: words of BM25 contain combining marks; documents that were left out do not describe pages. 3: passages name the
-document that they were cut from. 4: lists have a file of their own, SQLite finds documents."""
+document that they were cut from. 4: lists have a file of their own, SQLite finds documents.
+5: words of BM25 are bigrams in scripts without blanks; its entry names how they are scored."""
 SMALL = 64 << 20
 """Files up to this many bytes are hashed whenever an index is opened; larger ones if ``verify`` is set."""
 
@@ -45,6 +46,9 @@ class _Lexical(BaseModel):
     postings: int
     k1: float
     b: float
+    method: str
+    engine: str
+    tokenizer: str
 
 
 class _Dense(BaseModel):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from demur.core.store import Problems
+from demur.indexing.bm25 import Method
 from demur.indexing.encoders import Encoder
 from demur.indexing.ivf import Kind
 from demur.indexing.tables import Progress
@@ -25,6 +26,8 @@ class IndexOptions:
     """Folder that relative image paths start from."""
     kind: Kind | Literal["auto"] = "auto"
     """Of the dense parts (`demur.indexing.indexes`); ``auto`` chooses for each by size, free memory and ``queries``."""
+    lexical: Method = "lucene"
+    """How the words of texts are scored (`demur.indexing.bm25`)."""
     queries: int = 10_000
     """How many queries ``auto`` expects."""
     workers: int = 2
