@@ -45,7 +45,10 @@ K1, B = 1.5, 0.75
 RANK_BM25_MOST = 10_000
 """Passages that rank-bm25 itself scores: it reads all of them for each query word, and holds them in memory."""
 _CORPUS = "corpus.words.json"
-_DTYPE = {"lucene": np.dtype(np.float32), "okapi": np.dtype(np.float64)}
+_DTYPE: dict[Method, np.dtype[Any]] = {
+    "lucene": np.dtype(np.float32),
+    "okapi": np.dtype(np.float64),
+}
 NUMBA_FROM = 20_000
 """Passages from which compiling bm25s's kernel (seconds, once per process) pays off."""
 SPOOL = 1 << 19
