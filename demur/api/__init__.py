@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from demur.release.evidence import evidence_by_source, evidence_table
     from demur.release.export_corpora import export_corpora
     from demur.release.push import push
+    from demur.release.trec import write_qrels
     from demur.release.verify import verify
     from demur.reports.agree import agreement_of, corrections_of
     from demur.reports.annotate import draw_sheet, open_task, take
@@ -102,6 +103,7 @@ _ROOMS = {
     "release.diff": "difference",
     "release.evidence": "evidence_by_source evidence_table",
     "release.push": "push",
+    "release.trec": "write_qrels",
     "release.verify": "verify",
     "reports.agree": "agreement_of corrections_of",
     "reports.annotate": "draw_sheet open_task take",
