@@ -83,7 +83,7 @@ def test_recall_is_success_of_ir_measures(world, mode, capsys):
 
 
 def test_qrels_of_a_release_alone_and_as_beir_reads_them(world, capsys):
-    assert main(["release", "qrels", "release", "-o", "qrels.trec", "--json"]) == 0
+    assert main(["release", "qrels", "release", "-o", "qrels.trec"]) == 0
     rows = list(ir_measures.read_trec_qrels("qrels.trec"))
     gold = {
         ("%20".join(sample.id.split()), "%20".join(e.id.split()))
@@ -92,6 +92,12 @@ def test_qrels_of_a_release_alone_and_as_beir_reads_them(world, capsys):
     }
     assert {(row.query_id, row.doc_id) for row in rows} == gold
     assert {row.relevance for row in rows} == {1}
+    assert main(["corpus", "export", "release", "--out", "corpora"]) == 0
+    exported = ["index", "build", "corpora/full/corpus.jsonl", "--out", "exported", *ENCODER]
+    assert main(exported) == 0
+    of_index = ["--index", "exported", "-o", "exported.trec", "--trust-code"]
+    assert main(["release", "qrels", "release", *of_index]) == 0
+    assert (world / "exported.trec").read_bytes() == (world / "qrels.trec").read_bytes()
     assert main(["release", "qrels", "release", "-o", "test.tsv"]) == 0
     head, *lines = (world / "test.tsv").read_text().splitlines()
     assert head.split("\t") == ["query-id", "corpus-id", "score"]
