@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from demur.answers.match import holds
-from demur.answers.prefilter import SHORTEST, Prefilter, run_together
+from demur.answers.prefilter import SHORTEST, Prefilter, plain_letters
 from demur.answers.spans import _OPENERS, content
 from demur.answers.text import ARTICLES, Word, readable, remembered, words
 from demur.core.records import AnswerSpec
@@ -22,7 +23,7 @@ _LOOKALIKES = str.maketrans(
     "ABESIJKMHOPCTYXaesijopcyxhdqwABEZHIKMNOPTYXavikopux",
 )
 """Letters that look like a Latin one (the commonest of Unicode's confusables, UTS 39)."""
-_DIVIDED = re.compile(r"(?<=[^\W\d_])[-\u2010\u00ad][^\S\n]*\n\s*(?=[^\W\d_])")
+_DIVIDED = re.compile(r"[-\u2010\u00ad](?<=[^\W\d_].)[^\S\n]*\n\s*(?=[^\W\d_])")
 _PARTICLES = frozenset("al bin da de del della den der di du el ibn la le van von zu".split())
 """Small words of personal names."""
 _TITLES = frozenset(
@@ -47,13 +48,13 @@ def may_hold(spec: AnswerSpec, question: str) -> Callable[[str], bool]:
         return lambda text: False
     plain_forms = tuple(tuple(_plain(part) for part in form) for form in spec.accepted)
     plain_spec = spec.model_copy(update={"accepted": plain_forms})
-    has_letters = Prefilter(plain_spec)
+    has_letters = cache(lambda: Prefilter(plain_spec))  # most texts read the same
     name = _Name(plain_forms[0][0] if len(plain_forms[0]) == 1 else "", question)
 
     def may(text: str) -> bool:
         plain = _plain(text)
         reads_otherwise = plain != text or plain_forms != spec.accepted
-        if reads_otherwise and has_letters(plain) and holds(plain_spec, plain, question):
+        if reads_otherwise and has_letters()(plain) and holds(plain_spec, plain, question):
             return True
         return name.stands_in(plain)
 
@@ -78,6 +79,7 @@ class _Name:
         }
         self._initials = {word.norm[:1] for word in name_words} | self._shortened
         self.last = name_words[-1].norm if name_words else ""
+        self._letters = plain_letters(self.last)
         self.has_parts = (
             len(name_words) > 1
             and all(word.raw[:1].isupper() for word in name_words)
@@ -87,7 +89,7 @@ class _Name:
 
     def stands_in(self, text: str) -> bool:
         """Whether the last word of the name is a name in the text, with nothing of another name beside it."""
-        if not self.has_parts or run_together(self.last) not in _run_together(text):
+        if not self.has_parts or self._letters not in plain_letters(text):
             return False
         return any(
             self.last in {word.norm for word in run} and all(map(self._agrees, run))
@@ -102,9 +104,6 @@ class _Name:
 
 def _is_initials(word: Word) -> bool:
     return word.raw.isupper() and len(word.norm) < SHORTEST
-
-
-_run_together = remembered(run_together)
 
 
 @remembered

@@ -17,6 +17,7 @@ answer nor repeat gold evidence (section 3.2, equations 2 and 3).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from demur.answers import holds
 from demur.answers.doubtful import may_hold
@@ -53,9 +54,7 @@ class Leaks:
         gold: Gold | None = None,
     ) -> None:
         self.lineage = gold or Gold(sample.gold)
-        self._answers = sample.answers
-        self._holds = _holds(sample)
-        self._may_hold = may_hold(sample.answers, sample.question)
+        self._sample = sample
         self._as_query = image_matcher(sample.images, image_hashes, image_near)
         self._gold_texts = [(e.id, e.text) for e in sample.gold if e.text]
         self._as_gold = [
@@ -63,6 +62,17 @@ class Leaks:
             for e in sample.gold
             if e.image is not None
         ]
+
+    @cached_property
+    def _holds(self) -> Callable[[str], bool]:
+        """Whether a text holds the answer; a cheap prefilter rejects most texts."""
+        may = Prefilter(self._sample.answers)
+        spec, question = self._sample.answers, self._sample.question
+        return lambda text: may(text) and holds(spec, text, question)
+
+    @cached_property
+    def _may_hold(self) -> Callable[[str], bool]:
+        return may_hold(self._sample.answers, self._sample.question)
 
     def query(self, item: Document | Evidence) -> str:
         """``query image``, ``near-duplicate of query``, or "" if the item shows no query image."""
@@ -99,9 +109,9 @@ class Leaks:
         if as_query:
             return as_query, ""
         if self.answer(item):
-            return "holds the answer", self._answers.display_form
+            return "holds the answer", self._sample.answers.display_form
         if self._may_hold(_all_text(item)):
-            return "may hold the answer", self._answers.display_form
+            return "may hold the answer", self._sample.answers.display_form
         return "", ""
 
 
@@ -119,12 +129,6 @@ def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
         for place, e in enumerate(sample.negatives, 1)
     )
     return without_leaks(sample.model_copy(update={"negatives": ranked}), leaks)
-
-
-def _holds(sample: Sample) -> Callable[[str], bool]:
-    """Whether a text holds the answer of a sample; a cheap prefilter rejects most texts."""
-    may, spec, question = Prefilter(sample.answers), sample.answers, sample.question
-    return lambda text: may(text) and holds(spec, text, question)
 
 
 def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
