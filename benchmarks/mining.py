@@ -265,10 +265,11 @@ def main() -> None:
             str(args.questions),
         ]
         built = timed([*demur, "index", "build", name, *index], folder)
+        (folder / "options.yaml").write_text(f"range_max: {RANGE}\n")
         options = {
             "text": WANTED,
             "visual": 0,
-            "range-max": RANGE,
+            "options": folder / "options.yaml",
             "relative-margin": MARGIN,
             "out": folder / "mined",
         }

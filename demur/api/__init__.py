@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from demur.release.export_corpora import export_corpora
     from demur.release.facts import missing_facts
     from demur.release.push import push
+    from demur.release.trec import write_qrels
     from demur.reports.agree import agreement_of, corrections_of
     from demur.reports.annotate import draw_sheet, open_task, take
     from demur.reports.data import load
@@ -107,6 +108,7 @@ _ROOMS = {
     "release.evidence": "evidence_by_source evidence_table",
     "release.push": "push",
     "release.facts": "missing_facts",
+    "release.trec": "write_qrels",
     "reports.agree": "agreement_of corrections_of",
     "reports.annotate": "draw_sheet open_task take",
     "reports.data": "load",

@@ -60,7 +60,12 @@ COLOUR_NEAR = 48
 """Largest difference in any channel (0 to 255) of any field of the colour grids."""
 
 
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+
+
 def _words(text: str) -> list[str]:
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
     return re.findall(r"\w+", unicodedata.normalize("NFKC", stream_safe(text)).casefold())
 
 
