@@ -134,6 +134,8 @@ def test_no_path_in_a_recipe_leads_out_of_its_folder(bait, sent):
         {"sources": [{"name": "generic", "path": text}]},
         {"retrieval": {"index": text}},
         {"retrieval": {"tokenizer": text, "chunk": "250:32"}},
+        {"retrieval": {"cross_encoder": text}},
+        {"sources": [{"name": "atlas", "retrieval": {"cross_encoder": text}}]},
     ):
         refused(sent, act, lambda: recipe_at(recipe_of(sent, **keys)), text)  # noqa: B023
 

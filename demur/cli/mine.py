@@ -29,6 +29,8 @@ FLAGS = (
     "diversity",
     "absolute_margin",
     "relative_margin",
+    "max_score",
+    "cross_encoder",
     "sampling",
 )
 """Arguments with the same name in `demur.curation.mining.options.MiningOptions`, which holds their defaults."""
@@ -106,6 +108,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="M",
         help="score at most (1 - M) of the gold's; NV-Retriever: 0.05",
+    )
+    choice.add_argument(
+        "--max-score", type=float, metavar="S", help="leave out passages that score higher"
+    )
+    choice.add_argument(
+        "--cross-encoder",
+        metavar="MODEL",
+        help="order the passages found by a cross-encoder, whose scores the filters here are then about",
     )
     choice.add_argument(
         "--sampling",

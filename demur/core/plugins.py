@@ -1,4 +1,4 @@
-"""Parts by name: encoders, systems, judges, sources, indexes; verbs and suites of other packages.
+"""Parts by name: encoders, systems, judges, sources, indexes, retrieval modes; verbs and suites of other packages.
 
 A registered part is named as `demur.core.spec` says, one that is not packaged by ``module:Attribute``. demur registers
 its own parts through the same entry-point groups as other packages do. Listing names imports none of them.
@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 from demur.core.errors import UnknownPart, UsageError
 from demur.core.spec import split_part
 
-Kind = Literal["sources", "encoders", "indexes", "systems", "judges", "suites", "verbs"]
+Kind = Literal["sources", "encoders", "indexes", "modes", "systems", "judges", "suites", "verbs"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

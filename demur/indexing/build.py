@@ -94,8 +94,9 @@ def build_index(
         BadInput: bad documents, unless ``options.skip_bad``.
         DataError: there are no documents, or none is left without the bad ones.
         UnknownPart: no such kind of index, or part.
-        UsageError: the encoder embeds no images, and the documents have some; ``out`` holds something else, or an index that may not be replaced, or another process is building
-            there.
+        UsageError: the encoder embeds no images, and the documents have some; or it gives a vector for each token, and
+            passages are cut later; ``out`` holds something else, or an index that may not be replaced, or another
+            process is building there.
         MissingExtra: faiss is not installed.
         StorageError: the disk is full or cannot be written.
     """
@@ -109,6 +110,13 @@ def build_index(
     encoders = {space: encoder for space in encoder.dims}
     if options.text_encoder is not None:
         encoders["text"] = options.text_encoder
+    of_texts = encoders.get("text", encoder)
+    if options.cut_later is not None and of_texts.similarity == "maxsim":
+        raise UsageError(
+            "it gives a vector for each token, and passages of found pages have one",
+            item=of_texts.name,
+            cure="write 'passages: all' in the recipe's retrieval, or choose another text_encoder",
+        )
     work = out.with_name(f".{out.name}.building")
     with locked(work.with_name(work.name + ".lock"), f"building {out.name}"):
         _put_in_place(work, out)

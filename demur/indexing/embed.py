@@ -176,9 +176,10 @@ class Embedder:
 
     def _count_cut(self, batch: list[_Task]) -> int:
         """Texts of a batch that are longer than the encoder reads."""
+        if not isinstance(self._encoder, Cutting):
+            return 0
         texts = [t.item.text for t in batch if not t.fault and t.item.text is not None]
-        can_tell = isinstance(self._encoder, Cutting)
-        return self._encoder.cut(texts, self._space) if texts and can_tell else 0
+        return self._encoder.cut(texts, self._space) if texts else 0
 
     def _embed_batch(
         self, batch: list[_Task]

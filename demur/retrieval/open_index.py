@@ -14,13 +14,21 @@ from numpy.typing import NDArray
 from demur.core import plugins
 from demur.core.docstore import Documents, map_integers
 from demur.core.errors import IndexFileError, UsageError
-from demur.indexing.encoders import Encoder, fingerprint_of
+from demur.indexing.encoders import Encoder, Fusing, fingerprint_of
 from demur.indexing.exact import norms_of
 from demur.indexing.folder import checked_manifest
 from demur.indexing.gpu import load_faiss
 from demur.indexing.ivf import KINDS
 from demur.indexing.options import FOUND
-from demur.retrieval.modes import FUSED, SIMPLE_MODES, canonical_mode, simple_modes
+from demur.retrieval.modes import (
+    FUSED,
+    SIMPLE_MODES,
+    SimpleMode,
+    canonical_mode,
+    every_mode,
+    mode_named,
+    simple_modes,
+)
 
 if TYPE_CHECKING:
     from demur.indexing.ray import RayEngine
@@ -122,21 +130,25 @@ class OpenIndex:
     @property
     def modes(self) -> tuple[str, ...]:
         """The modes that this index can be searched in, except for those of two steps."""
-        simple = [
-            mode
-            for mode, simple_mode in SIMPLE_MODES.items()
-            if simple_mode.part in self.manifest["parts"]
-        ]
+        simple = [mode for mode, simple_mode in every_mode().items() if self.can(simple_mode)]
         return (*simple, *(["fused"] if all(mode in simple for mode in FUSED) else []))
+
+    def can(self, mode: SimpleMode) -> bool:
+        """Whether it has the part that a mode searches, and an encoder that embeds what it is searched by."""
+        part = self.manifest["parts"].get(mode.part)
+        if part is None or (part["kind"] == FOUND and mode.by != "text"):
+            return False  # where passages are those of found pages, they cannot find these
+        if mode.by != "both" or mode.embed is not None:
+            return True
+        encoder = self._encoders[part["space"]]
+        # only there a text and an image lie together with what was embedded
+        return part["space"] == "joint" and isinstance(encoder, Fusing) and encoder.fuses
 
     def table(self, mode: str) -> Documents:
         """Where the hits of a mode are found by id: `documents` or `pages`."""
         last = canonical_mode(mode).rpartition("/")[2]
-        return (
-            self.pages
-            if last in SIMPLE_MODES and SIMPLE_MODES[last].finds == "pages"
-            else self.documents
-        )
+        finds_pages = last != "fused" and mode_named(last).finds == "pages"
+        return self.pages if finds_pages else self.documents
 
     @property
     def lists(self) -> dict[str, int]:
@@ -188,7 +200,7 @@ class OpenIndex:
             modes: of one step, that the index can be searched in.
             pages: the ids are of pages; a mode that finds documents finds the pages that they are on.
         """
-        ways = {SIMPLE_MODES[mode] for mode in simple_modes(modes)}
+        ways = {mode_named(mode) for mode in simple_modes(modes)}
         table, reached_ids = self.pages if pages else self.documents, set()
         for id in ids:
             row = table.row(id)
@@ -273,7 +285,7 @@ class OpenIndex:
 
     def _name(self, mode: str, row: int) -> str:
         """The id of the document or page in a row of the part that a mode searches."""
-        way = SIMPLE_MODES[mode]
+        way = mode_named(mode)
         return (self.documents if way.finds == "documents" else self.pages).id(
             self._row_at(way.part, row)
         )

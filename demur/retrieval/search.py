@@ -19,14 +19,15 @@ from numpy.typing import NDArray
 
 from demur.core.errors import UsageError
 from demur.core.records import Hit
+from demur.indexing.encoders import Fusing
 from demur.indexing.exact import unit
 from demur.retrieval.fuse import DEPTH, reciprocal_ranks, reciprocal_scores
 from demur.retrieval.modes import (
     FUSED,
-    SIMPLE_MODES,
     Query,
     SimpleMode,
     canonical_mode,
+    mode_named,
     simple_modes,
 )
 from demur.retrieval.open_index import OpenIndex, Probes
@@ -81,7 +82,7 @@ class Searcher(OpenIndex):
         """Search as many lists from now on as a recall needs (`demur.indexing.indexes.Dense.nprobe_for`).
 
         Args:
-            mode: one of `demur.retrieval.modes.SIMPLE_MODES` whose part has inverted lists.
+            mode: of one step (`demur.retrieval.modes.mode_named`), whose part has inverted lists.
             blocks: some hundred of the queries to come, and more of them in case these are too few.
             k: neighbours that count.
             recall: the share of the exact first k that the lists must hold, in (0, 1].
@@ -90,7 +91,7 @@ class Searcher(OpenIndex):
         Raises:
             UsageError: the part has no inverted lists that can be tuned, or a query lacks what the mode searches by.
         """
-        simple_mode = SIMPLE_MODES[canonical_mode(mode)]
+        simple_mode = mode_named(canonical_mode(mode))
         part = self._part(simple_mode.part)
         if simple_mode.part not in self.lists or not hasattr(part, "nprobe_for"):
             raise UsageError(
@@ -123,30 +124,26 @@ class Searcher(OpenIndex):
             mode_part for mode in modes for mode_part in canonical_mode(mode).split("/")
         )
         parts = self.manifest["parts"]
-        simple_modes_used = {
-            simple_mode
-            for simple_mode in map(SIMPLE_MODES.__getitem__, simple)
-            if simple_mode.part in parts and simple_mode.part != "lexical"
+        mode_of_key = {
+            (simple_mode.key, parts[simple_mode.part]["space"]): simple_mode
+            for simple_mode in map(mode_named, simple)
+            if self.can(simple_mode) and simple_mode.part != "lexical"
         }
         vectors_by_query = [dict(query.vectors) for query in queries]
-        for by, space in sorted(
-            {
-                (simple_mode.by, parts[simple_mode.part]["space"])
-                for simple_mode in simple_modes_used
-            }
-        ):
+        for key, simple_mode in sorted(mode_of_key.items(), key=lambda item: item[0]):
+            space = key[1]
             unembedded = [
                 n
                 for n, q in enumerate(queries)
-                if (by, space) not in q.vectors and q.has(by, space)
+                if key not in q.vectors and q.has(simple_mode, space)
             ]
             if unembedded:
                 for n, vector in zip(
                     unembedded,
-                    self._vectors([queries[n] for n in unembedded], by, space),
+                    self._vectors([queries[n] for n in unembedded], simple_mode, space),
                     strict=True,
                 ):
-                    vectors_by_query[n][by, space] = vector
+                    vectors_by_query[n][key] = vector
         return [
             replace(query, image=None, vectors=vectors)
             for query, vectors in zip(queries, vectors_by_query, strict=True)
@@ -187,7 +184,7 @@ class Searcher(OpenIndex):
         if not slash:
             lines, name = self._scored(queries, mode, min(k, max(1, len(self.documents))))
             return (_Hits(line, mode, self.id, name) for line in lines)
-        self._require_inputs(queries, SIMPLE_MODES[by])
+        self._require_inputs(queries, mode_named(by))
         queries = self.embedded(queries, [mode])
         pages_by_query = self._pages_of_queries(queries, page_mode, pages)
 
@@ -241,7 +238,7 @@ class Searcher(OpenIndex):
 
     def _search_part(self, queries: Sequence[Query], mode: str, k: int) -> Any:
         """What the part of a simple mode finds: its ``rows``, -1 after the last, and ``scores``; (queries, k)."""
-        simple_mode = SIMPLE_MODES[mode]
+        simple_mode = mode_named(mode)
         return self._part(simple_mode.part).search(self._query_inputs(queries, simple_mode), k)
 
     def first_ranks(
@@ -267,7 +264,7 @@ class Searcher(OpenIndex):
             result = self._search_part(
                 queries, simple_mode, min(depth, max(1, len(self.documents)))
             )
-            rows = np.asarray(self._rows[SIMPLE_MODES[simple_mode].part])
+            rows = np.asarray(self._rows[mode_named(simple_mode).part])
             lists[simple_mode] = (
                 np.where(result.rows >= 0, rows[np.maximum(result.rows, 0)], -1)
                 if len(rows)
@@ -337,7 +334,7 @@ class Searcher(OpenIndex):
         mode: str,
     ) -> list[list[Hit]]:
         """As `rerank`, of rows of documents."""
-        simple_mode = SIMPLE_MODES[by]
+        simple_mode = mode_named(by)
         part = self._part(simple_mode.part)
         places = []
         for rows in candidates:
@@ -373,7 +370,7 @@ class Searcher(OpenIndex):
 
     def _pages_of_queries(self, queries: Sequence[Query], mode: str, pages: int) -> list[list[int]]:
         """The first pages of each query; several of the documents found may be on one page."""
-        finds = SIMPLE_MODES[FUSED[0] if mode == "fused" else mode].finds
+        finds = mode_named(FUSED[0] if mode == "fused" else mode).finds
         table = self.pages if finds == "pages" else self.documents
         pages_by_query: list[list[int]] = [[] for _ in queries]
         with_text = self._with_text
@@ -389,14 +386,24 @@ class Searcher(OpenIndex):
         return pages_by_query
 
     def _require_inputs(self, queries: Sequence[Query], simple_mode: SimpleMode) -> None:
-        """Raise for the first query that lacks what the mode searches by."""
+        """Raise for the first query that lacks what the mode searches by, and where no query can be searched so.
+
+        Raises:
+            UsageError: a query lacks it, or the encoder does not read a text and an image as one.
+        """
+        if simple_mode.part in self.manifest["parts"] and not self.can(simple_mode):
+            raise UsageError(
+                "its encoder does not read a text and an image as one",
+                item=self.folder,
+                cure=f"search in one of: {', '.join(self.modes)}",
+            )
         space = (
             self.manifest["parts"][simple_mode.part]["space"]
             if simple_mode.part in self.manifest["parts"]
             else ""
         )
         lacking = next(
-            (n for n, query in enumerate(queries) if not query.has(simple_mode.by, space)), None
+            (n for n, query in enumerate(queries) if not query.has(simple_mode, space)), None
         )
         if lacking is not None:
             raise UsageError(
@@ -410,33 +417,40 @@ class Searcher(OpenIndex):
         if simple_mode.part == "lexical":
             return [q.text for q in queries]
         space = self.manifest["parts"][simple_mode.part]["space"]
-        unembedded = [n for n, q in enumerate(queries) if (simple_mode.by, space) not in q.vectors]
+        key = (simple_mode.key, space)
+        unembedded = [n for n, q in enumerate(queries) if key not in q.vectors]
         if len(unembedded) == len(queries):
-            return self._vectors(queries, simple_mode.by, space)
+            return self._vectors(queries, simple_mode, space)
         vectors = dict(
             zip(
                 unembedded,
-                self._vectors([queries[n] for n in unembedded], simple_mode.by, space),
+                self._vectors([queries[n] for n in unembedded], simple_mode, space),
                 strict=True,
             )
             if unembedded
             else ()
         )
-        return np.stack(
-            [
-                vectors[n] if n in vectors else q.vectors[simple_mode.by, space]
-                for n, q in enumerate(queries)
-            ]
-        )
+        rows = [vectors[n] if n in vectors else q.vectors[key] for n, q in enumerate(queries)]
+        return rows if self._encoders[space].similarity == "maxsim" else np.stack(rows)
 
-    def _vectors(self, queries: Sequence[Query], by: str, space: str) -> NDArray[np.float32]:
-        """(n, d) float32 of queries that have the text or image."""
+    def _vectors(self, queries: Sequence[Query], mode: SimpleMode, space: str) -> Any:
+        """(n, d) float32 of queries that have what the mode searches by; of late interaction a list of (tokens, d)."""
         encoder = self._encoders[space]
-        if by == "text":
-            vectors = encoder.texts([q.text for q in queries], space, role="query")
+        texts, images = [q.text for q in queries], [q.image for q in queries if q.image is not None]
+        vectors: Any
+        if mode.embed is not None:
+            vectors = mode.embed(encoder, queries, space)
+        elif mode.by == "text":
+            vectors = encoder.texts(texts, space, role="query")
+        elif mode.by == "image":
+            vectors = encoder.images(images, space)
         else:
-            vectors = encoder.images([q.image for q in queries if q.image is not None], space)
-        return unit(vectors) if encoder.similarity == "cosine" else np.asarray(vectors, np.float32)
+            assert isinstance(encoder, Fusing), "OpenIndex.can says so"
+            vectors = encoder.together(texts, images, space, role="query")
+        if encoder.similarity == "maxsim":
+            return [np.asarray(tokens, np.float32) for tokens in vectors]
+        rows = np.asarray(vectors, np.float32)
+        return unit(rows) if encoder.similarity == "cosine" else rows
 
 
 def _scored_rows(result: Any) -> Iterator[Scored]:

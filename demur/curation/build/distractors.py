@@ -91,4 +91,4 @@ def _open_mining(
         raise nothing_to_mine(base.source, lacking)
     for line in base.notes:
         steps.warn(f"{base.source}: {line}")
-    return Mining(base.searcher, pool.root, options, steps, pool.image_hashes)
+    return Mining(base.searcher, pool.root, options, steps, base.cross_encoder, pool.image_hashes)

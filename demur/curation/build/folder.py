@@ -92,6 +92,7 @@ _NAMES: Mapping[str, Any] = {
     "encoder": "encoders",
     "text_encoder": "encoders",
     "tokenizer": "data",
+    "cross_encoder": "data",
     "path": "folder",
     "index": "folder",
 }

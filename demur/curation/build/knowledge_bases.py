@@ -35,6 +35,7 @@ from demur.indexing.folder import checked_manifest
 from demur.indexing.gpu import load_faiss
 from demur.indexing.options import IndexOptions
 from demur.pools.read import ALL
+from demur.retrieval.cross_encoder import CrossEncoder
 from demur.retrieval.found import FoundSearcher, PassageCache
 from demur.retrieval.search import Searcher
 
@@ -62,6 +63,7 @@ class KnowledgeBase:
     engine: RayEngine | None = None
     """The cluster that embeds and searches; None is this process."""
     chunker: Chunker | None = None
+    cross_encoder: CrossEncoder | None = None
     searcher: Searcher | None = None
     """Set once there is an index."""
     gold: Counter[str] = field(default_factory=Counter)
@@ -108,6 +110,7 @@ def open_bases(
         IndexFileError: a folder is no index, or one of another encoder.
     """
     encoders = {} if encoder is None else {recipe.retrieval.encoder: encoder}
+    cross_encoders: dict[str, CrossEncoder] = {}
 
     def opened(name: str) -> Encoder:
         if name not in encoders:
@@ -145,6 +148,10 @@ def open_bases(
         knowledge_base.text_encoder = (
             opened(retrieval.text_encoder) if retrieval.text_encoder else None
         )
+        if (name := retrieval.cross_encoder) is not None:
+            if name not in cross_encoders:
+                cross_encoders[name] = CrossEncoder(name)
+            knowledge_base.cross_encoder = cross_encoders[name]
         if retrieval.index:
             knowledge_base.searcher = _users_index(knowledge_base, base / retrieval.index, pool)
             if retrieval.query_images and not any(

@@ -21,7 +21,7 @@ from demur.curation.build.presets import PRESETS
 from demur.curation.gates.funnel import Rules, Stage
 from demur.curation.gates.spec import GateSpec
 from demur.curation.mining.options import MiningOptions
-from demur.curation.mining.queries import PAGE_MODES, modes_of
+from demur.curation.mining.queries import modes_of, page_modes
 from demur.release.layout import NAME, VERSION
 
 CHUNK = r"^\d+:\d+$"
@@ -78,7 +78,7 @@ class RetrievalSpec(MiningOptions):
             "the index is one that was built already": bool(self.index),
             "lexical distractors are found by the words of all passages": self.lexical > 0,
             "a mode searches all passages by their words": bool(modes & {"lexical", "fused"}),
-            "no mode finds pages": modes.isdisjoint(PAGE_MODES),
+            "no mode finds pages": modes.isdisjoint(page_modes()),
             "some questions have no image to find pages by": not pictured,
         }
         return next((why for why, holds in reasons.items() if holds), "")

@@ -102,13 +102,13 @@ def mine_kind(
 
     Args:
         kind: ``text`` (dense) or ``lexical``: hits on passages; ``visual``: hits on images, of a search by the query
-            image, or by the gold image if the question is text. Score limits do not apply to ``lexical``.
+            image, or by the gold image if the question is text. Score limits do not apply to ``options.unlimited``.
         sample: its negatives are not mined again.
         gold: the sample's gold evidence among the documents, if it is known already.
     """
     if not options.quotas[kind]:
         return Mined(sample.id, (), ())
-    if kind == "lexical":
+    if kind == options.unlimited:
         options = options.model_copy(update=NO_LIMITS)
     choice = _Choice(
         kind, sample, result, options, stock, gold or Gold(sample.gold, stock.documents)

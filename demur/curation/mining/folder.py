@@ -28,6 +28,7 @@ from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import Mining, modes_of, supported_options
 from demur.curation.mining.training import Format, rows_of
 from demur.pools.read import MINED, Pool
+from demur.retrieval.cross_encoder import CrossEncoder
 from demur.retrieval.indexes import open_searcher
 from demur.sources import NamedSource, source_named
 
@@ -138,6 +139,7 @@ def mine_folder(
     origin = samples.about()  # a wrong name is refused before the index is read
     modes_of(options)  # raises for a wrong mode
     probes, pages = settings.get("probes"), settings.get("pages", {})
+    cross_encoder = CrossEncoder(options.cross_encoder) if options.cross_encoder else None
     searcher = open_searcher(
         index, settings.get("encoder"), settings.get("text_encoder"), settings.get("engine")
     )
@@ -151,7 +153,7 @@ def mine_folder(
         raise UsageError(
             "the samples are read from this folder", item=out, cure="choose another --out"
         )
-    mining = Mining(searcher, reader.source.root, supported, steps)
+    mining = Mining(searcher, reader.source.root, supported, steps, cross_encoder)
     check_images(searcher, mining.root, supported, steps)
     if probes:
         for part in searcher.lists:

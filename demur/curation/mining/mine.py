@@ -32,6 +32,8 @@ from demur.curation.mining.queries import (
     image_to_match,
     query_image,
 )
+from demur.indexing.parts import passage_text
+from demur.retrieval.cross_encoder import CrossEncoder
 from demur.retrieval.modes import Query
 from demur.retrieval.search import Searcher
 
@@ -280,7 +282,9 @@ def _with_hits(cases: Sequence[_Case], mining: Mining, chosen: ChosenModes) -> I
             for case in read_cases
             if case.query is not None and case.hits.get("text")
         ]
-        if options.by_score:
+        if mining.cross_encoder is not None:
+            _rank_again(read_cases, mining.cross_encoder, searcher)
+        if options.by_score and mining.cross_encoder is None:
             by_words = [
                 case_and_query
                 for case_and_query in texts
@@ -294,7 +298,7 @@ def _with_hits(cases: Sequence[_Case], mining: Mining, chosen: ChosenModes) -> I
                 by_words, _dense_scores(by_words, hits, searcher), strict=True
             ):
                 case.dense = scores
-        if options.by_margin:
+        if options.by_margin and mining.cross_encoder is None:
             pictures = [
                 (case, case.image_query)
                 for case in read_cases
@@ -305,6 +309,34 @@ def _with_hits(cases: Sequence[_Case], mining: Mining, chosen: ChosenModes) -> I
         for case in read_cases:
             yield case
             case.hits, case.dense = {}, None
+
+
+def _rank_again(cases: Sequence[_Case], cross_encoder: CrossEncoder, searcher: Searcher) -> None:
+    """Order the passages that were found for some cases by a cross-encoder, which also scores their gold evidence."""
+    pairs: list[tuple[str, str]] = []
+    for case in cases:
+        question = case.sample.question
+        golds = [passage_text(e.title, e.text) for e in case.sample.gold if e.text]
+        pairs += [(question, text) for text in golds]
+        for pool in _passage_pools(case):
+            found = (searcher.documents[hit.document] for hit in case.hits[pool])
+            pairs += [(question, passage_text(d.title, d.text or "")) for d in found]
+    scores = iter(cross_encoder.scores(pairs))
+    for case in cases:
+        of_gold = [next(scores) for e in case.sample.gold if e.text]
+        for pool in _passage_pools(case):
+            hits = [(next(scores), hit) for hit in case.hits[pool]]
+            hits.sort(key=lambda scored: (-scored[0], scored[1].rank))
+            case.hits[pool] = [
+                hit.model_copy(update={"score": s, "rank": n, "mode": f"{hit.mode} reranked"})
+                for n, (s, hit) in enumerate(hits, 1)
+            ]
+            if of_gold:
+                case.golds[pool] = min(of_gold)
+
+
+def _passage_pools(case: _Case) -> list[Pool]:
+    return [pool for pool in case.hits if pool != "visual"]
 
 
 def _dense_scores(
@@ -341,7 +373,7 @@ def _score_gold(
 def _unsearched(case: _Case, options: MiningOptions) -> list[Drop]:
     """Drops without evidence, which say why a sample could not be searched for or compared with gold."""
     reasons = [] if case.unasked is None else [case.unasked]
-    if options.by_margin and not _margin_holds(case):
+    if options.by_margin and not _margin_holds(case, options.unlimited):
         reasons.append(Unsearchable("no margin: the score of gold is not known", ""))
     return [
         Drop(sample=case.sample.id, stage=STAGE, reason=why, detail=detail)
@@ -349,7 +381,7 @@ def _unsearched(case: _Case, options: MiningOptions) -> list[Drop]:
     ]
 
 
-def _margin_holds(case: _Case) -> bool:
-    """Whether the score of gold is known in every dense search that has hits."""
-    by_score: tuple[Pool, ...] = ("text", "visual")
-    return all(pool in case.golds for pool in by_score if case.hits.get(pool))
+def _margin_holds(case: _Case, unlimited: Pool) -> bool:
+    """Whether the score of gold is known in every search that has hits and limits."""
+    pools: tuple[Pool, ...] = ("text", "lexical", "visual")
+    return all(pool in case.golds for pool in pools if pool != unlimited and case.hits.get(pool))

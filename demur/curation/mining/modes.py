@@ -20,10 +20,7 @@ from demur.corpora.lineage import Gold
 from demur.corpora.near_duplicates import image_matcher
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import (
-    IMAGE_MODES,
-    PAGE_MODES,
     PASSAGES,
-    TEXT_MODES,
     Asked,
     Mining,
     blocks_of,
@@ -31,9 +28,11 @@ from demur.curation.mining.queries import (
     image_to_match,
     modes_of,
     neighbours_needed,
+    page_modes,
     query_image,
+    text_modes,
 )
-from demur.retrieval.modes import SIMPLE_MODES, Query
+from demur.retrieval.modes import Query, mode_named
 from demur.retrieval.open_index import Probes
 from demur.retrieval.recall import DEPTHS, Choice, Recall, best_mode
 from demur.retrieval.search import Searcher
@@ -148,7 +147,7 @@ def tune_probes(
     deepest: dict[str, int] = {}
     for options in searches:
         for mode, k in neighbours_needed(options).items():
-            if SIMPLE_MODES[mode].part in searcher.lists:
+            if mode_named(mode).part in searcher.lists and mode in searcher.modes:
                 deepest[mode] = max(k, deepest.get(mode, 0))
     if not deepest:
         return []
@@ -159,7 +158,7 @@ def tune_probes(
     for sample in samples:
         for mode, drawn_questions in questions_of_mode.items():
             image = image_to_match(sample) if mode == "image->image" else query_image(sample)
-            if image is None if mode == "image->image" else bool(image) != (mode in PAGE_MODES):
+            if image is None if mode == "image->image" else bool(image) != (mode in page_modes()):
                 continue
             seen[mode] += 1
             place = dice.randrange(seen[mode])  # a reservoir: each question has the same chance
@@ -247,7 +246,6 @@ class _PassageRecall:
     self_hits: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(source, mode) -> questions whose own image was found."""
 
-    modes: ClassVar[tuple[str, ...]] = TEXT_MODES
     label: ClassVar[str] = "passages by question"
 
     def count(self, samples: Sequence[Sample]) -> None:
@@ -266,12 +264,16 @@ class _PassageRecall:
         for sample, _ in searched:
             for mode in modes:
                 self.recalls.setdefault(sample.source, {}).setdefault(mode, Recall())
-        by_rank = [mode for mode in modes if mode not in IMAGE_MODES]
+        # what finds documents by an image finds the query image itself, too
+        by_image = [
+            mode for mode in modes if mode in page_modes() and mode_named(mode).finds == "documents"
+        ]
+        by_rank = [mode for mode in modes if mode not in by_image]
         queries = [query for _, query in searched]
         for mode, ranks in searcher.first_ranks(queries, by_rank, self.depth, gold).items():
             for (sample, _), right, rank in zip(searched, gold, ranks, strict=True):
                 self.recalls[sample.source][mode].count(rank, known=bool(right))
-        for mode in (mode for mode in modes if mode in IMAGE_MODES):
+        for mode in by_image:
             pages = _pages_by_image(searched, self.mining, self.depth, mode)
             for (sample, _), right, (ids, itself) in zip(searched, gold, pages, strict=True):
                 self.self_hits[sample.source, mode] += itself
@@ -297,16 +299,23 @@ class _PassageRecall:
             for source, recall_of_mode in self.recalls.items()
         }
 
+    def known_modes(self) -> tuple[str, ...]:
+        """The modes that are compared, if the index has them."""
+        return text_modes()
+
     def _usable_modes(self) -> list[str]:
         wanted, indexed = modes_of(self.mining.options), self.mining.searcher.modes
-        return [mode for mode in self.modes if mode in wanted and mode in indexed]
+        return [mode for mode in self.known_modes() if mode in wanted and mode in indexed]
 
 
 class _PageRecall(_PassageRecall):
     """Recall of gold for the modes that find pages by an image, source by source."""
 
-    modes = PAGE_MODES
     label = "pages by image"
+
+    def known_modes(self) -> tuple[str, ...]:
+        """The modes that are compared, if the index has them."""
+        return page_modes()
 
     def gold_in_reach(self, sample: Sample, modes: Sequence[str]) -> set[str]:
         """The pages of gold that one of these modes can find."""
@@ -346,6 +355,8 @@ def _without_own(ids: Sequence[str], sample: Sample, mining: Mining) -> list[str
 
 def can_score(options: MiningOptions, searcher: Searcher) -> None:
     """Check that limits of scores can be applied: they are about dense scores, which need vectors of passages."""
+    if options.cross_encoder:
+        return
     by_words = "lexical" in modes_of(options) and "lexical" in searcher.modes
     if options.by_score and options.text and by_words and "text->text" not in searcher.modes:
         raise UsageError(

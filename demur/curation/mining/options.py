@@ -63,13 +63,18 @@ class MiningOptions(Record):
     range_max: int | None = None
     """Rank behind which no candidate is taken; None for as far as hits go."""
     max_score: float | None = Field(default=None, allow_inf_nan=False)
-    """Leave out what scores higher; this and the next three are about dense scores, however the hits were found."""
+    """Leave out what scores higher; this and the next three are about dense scores, however the hits were found, or
+    about those of the ``cross_encoder``."""
     min_score: float | None = Field(default=None, allow_inf_nan=False)
     """Leave out what scores lower."""
     absolute_margin: float | None = Field(default=None, allow_inf_nan=False)
     """A distractor scores at least this much less than the lowest gold evidence (NV-Retriever: TopK-MarginPos)."""
     relative_margin: float | None = Field(default=None, allow_inf_nan=False)
     """A distractor scores at least this share less; 0.05 is NV-Retriever's TopK-PercPos at 95 %."""
+    cross_encoder: str | None = None
+    """A cross-encoder (`demur.retrieval.cross_encoder`), which orders the passages that a search found anew. The limits
+    and margins above are then about its scores, of passages of all kinds and of no picture: ``max_score`` leaves out
+    what it takes for an answer."""
     sampling: Literal["top", "random"] = "top"
     """Take the first, or draw from all that may be taken, by the seed and the sample's id."""
 
@@ -132,6 +137,11 @@ class MiningOptions(Record):
     def by_score(self) -> bool:
         """Whether any score can remove a candidate."""
         return self.by_margin or self.max_score is not None or self.min_score is not None
+
+    @property
+    def unlimited(self) -> Pool:
+        """The kind whose scores are not those that limits and margins are about."""
+        return "visual" if self.cross_encoder else "lexical"
 
     def objection(self, score: float, positive: float | None) -> str:
         """Why a candidate with this score cannot be a distractor; "" if it can.

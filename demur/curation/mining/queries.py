@@ -12,18 +12,18 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from demur.core.errors import DataError, StorageError, UsageError
+from demur.core.errors import DataError, StorageError, UnknownPart, UsageError
 from demur.core.images import rgb
 from demur.core.progress import QUIET, Progress
 from demur.core.records import ImageRef, Modality, Sample
 from demur.core.uris import read_image
 from demur.corpora.near_duplicates import HASHES_IN_MEMORY, ImageHash, ImageHashes
 from demur.curation.mining.options import MiningOptions, Pool
-from demur.retrieval.modes import SIMPLE_MODES, Query, canonical_mode, simple_modes
+from demur.retrieval.cross_encoder import CrossEncoder
+from demur.retrieval.modes import Query, every_mode, mode_named, simple_modes
 from demur.retrieval.search import Searcher
 
-IMAGE_MODES = ("image->image", "image->first-image")
-PAGE_MODES = ("image->title", "image->title+summary", *IMAGE_MODES)
+PAGE_MODES = ("image->title", "image->title+summary", "image->image", "image->first-image")
 TEXT_MODES = ("text->text", "lexical", "fused")
 PASSAGES = 10
 """Depth at which gold passages count as found."""
@@ -52,6 +52,8 @@ class Mining:
     """The folder that image uris of the samples start from."""
     options: MiningOptions
     steps: Progress = QUIET
+    cross_encoder: CrossEncoder | None = None
+    """That of the options, open."""
     known_hashes: Callable[[ImageRef], ImageHash | None] | None = None
     """Known hashes of images; None: a new `ImageHashes` of ``root``."""
 
@@ -68,6 +70,23 @@ class Unsearchable(NamedTuple):
     detail: str
 
 
+def page_modes() -> tuple[str, ...]:
+    """The modes that find pages by a query image: `PAGE_MODES` before those by image and text, and of other packages."""
+    return tuple(
+        dict.fromkeys((*PAGE_MODES, *(n for n, mode in every_mode().items() if mode.by != "text")))
+    )
+
+
+def text_modes() -> tuple[str, ...]:
+    """The modes that find passages by a question: `TEXT_MODES` before those of other packages."""
+    others = [
+        name
+        for name, mode in every_mode().items()
+        if (mode.part, mode.by) == ("passages", "text") and mode.finds == "documents"
+    ]
+    return tuple(dict.fromkeys((*TEXT_MODES, *others)))
+
+
 def modes_of(options: MiningOptions) -> tuple[str, ...]:
     """The modes to choose from, by their canonical names.
 
@@ -75,9 +94,16 @@ def modes_of(options: MiningOptions) -> tuple[str, ...]:
         UsageError: a mode finds neither pages by an image nor passages by a text.
         UnknownPart: there is no such mode.
     """
-    known_modes = (*PAGE_MODES, *TEXT_MODES)
-    modes = known_modes if options.modes == "best" else tuple(map(canonical_mode, options.modes))
+    known_modes = (*page_modes(), *text_modes())
+    if options.modes == "best":
+        return known_modes
+    modes = tuple(mode.replace("-to-", "->") for mode in options.modes)
     for mode in modes:
+        if mode not in (
+            *known_modes,
+            *every_mode(),
+        ):  # the options may be a stranger's: nothing is imported
+            raise UnknownPart("retrieval mode", mode, known_modes)
         if mode not in known_modes:
             raise UsageError(
                 f"{mode} finds neither pages by an image nor passages by a text",
@@ -105,7 +131,7 @@ def supported_options(
         if options.quotas[pool] and is_wanted.isdisjoint(modes)
     }
     options, messages = options.model_copy(update=dict.fromkeys(lacking, 0)), list(lacking.values())
-    by_image = [mode for mode in PAGE_MODES if mode in modes_of(options)]
+    by_image = [mode for mode in page_modes() if mode in modes_of(options)]
     if (
         pictured
         and by_image
@@ -127,7 +153,7 @@ def hits_for(options: MiningOptions, pool: Pool) -> int:
 def neighbours_needed(options: MiningOptions) -> dict[str, int]:
     """Simple dense mode -> number of neighbours that mining uses from it."""
     modes = modes_of(options)
-    needed = {mode: options.pages for mode in PAGE_MODES if mode in modes}
+    needed = {mode: options.pages for mode in page_modes() if mode in modes}
     if needed.pop(
         "image->first-image", 0
     ):  # some of the nearest images are not the first of their page
@@ -148,7 +174,7 @@ def parts_needed(options: MiningOptions) -> set[str]:
         modes.add("lexical")
     if options.visual:
         modes.add("image->image")
-    return {SIMPLE_MODES[mode].part for mode in modes}
+    return {mode_named(mode).part for mode in modes}
 
 
 def blocks_of(
@@ -169,7 +195,7 @@ def embed_questions(
 ) -> list[Query | Unsearchable]:
     """Queries with vectors for these modes, or why a question cannot be searched with."""
     simple = sorted({simple_mode for mode in modes for simple_mode in mode.split("/")})
-    by_image = [mode for mode in simple if mode in PAGE_MODES]
+    by_image = [mode for mode in simple if mode in page_modes()]
     outcomes: list[Query | Unsearchable] = []
     for start in range(0, len(questions), READ):
         block = [_read_query(text, image, root) for text, image in questions[start : start + READ]]

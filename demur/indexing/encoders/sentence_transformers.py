@@ -356,7 +356,7 @@ def load_model(
             f"the model cannot be loaded: {reason}",
             item=item,
             cure="check that its folder is whole; one that brings code of its own needs "
-            "?trust_remote_code=yes&revision=COMMIT once you have read it",
+            "?trust_remote_code=yes&revision=COMMIT, or --trust-code, once you have read it",
         ) from error
     _bound_length(model)
     # The pooler of BERT-like models is not used, and is random where a checkpoint lacks it.
