@@ -77,6 +77,25 @@ def build(opened: FolderRecipe, options: BuildOptions = DEFAULTS) -> Built:
         )
 
 
+def build_indexes(opened: FolderRecipe, options: BuildOptions = DEFAULTS) -> list[Path]:
+    """Build the indexes of a recipe alone, without its gates; `build` in the same folder uses them.
+
+    Args:
+        opened: as of `build`.
+        options: how.
+
+    Returns:
+        The folder of each index.
+    """
+    from demur.curation.build.curate import build_indexes as index_folder
+
+    with _work(options) as work:
+        del work["fresh"]  # of verdicts, which it does not touch
+        return index_folder(
+            opened.recipe, opened.work, base=opened.base, skip_bad=opened.skip_bad, **work
+        )
+
+
 @checked
 def build_release(
     recipe: StrPath | BuildRecipe,

@@ -33,6 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with --plan: another build (a pilot on part of the pool, an earlier one) to estimate rates from",
     )
     parser.add_argument(
+        "--index-only",
+        action="store_true",
+        help="build the indexes alone, while no gating model is up; the same command without it uses them",
+    )
+    parser.add_argument(
         "--rate",
         action="append",
         default=[],
@@ -83,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
             "--rate, --learn-from and --measure are for estimates",
             cure="add --plan, or leave them out",
         )
+    if args.index_only:
+        return _build_indexes(args)
     opened = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if not args.plan:
         return print_built(build(opened, options_of(args, BuildOptions)), as_json=args.json)
@@ -99,6 +106,16 @@ def run(args: argparse.Namespace) -> int:
     print_plan(estimate, args)
     note(*(f"demur: a build would be refused: {line}" for line in lacking))
     return 2 if lacking else 0
+
+
+def _build_indexes(args: argparse.Namespace) -> int:
+    from demur.api import BuildOptions, build_indexes, recipe_at
+
+    if args.plan:
+        raise UsageError("--index-only calls no model", cure="leave --plan out")
+    opened = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
+    say(*build_indexes(opened, options_of(args, BuildOptions)))
+    return 0
 
 
 def _rate(text: str) -> tuple[str, float]:

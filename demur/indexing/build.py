@@ -110,10 +110,11 @@ def build_index(
     encoders = {space: encoder for space in encoder.dims}
     if options.text_encoder is not None:
         encoders["text"] = options.text_encoder
-    if options.cut_later is not None and encoders["text"].similarity == "maxsim":
+    of_texts = encoders.get("text", encoder)
+    if options.cut_later is not None and of_texts.similarity == "maxsim":
         raise UsageError(
             "it gives a vector for each token, and passages of found pages have one",
-            item=encoders["text"].name,
+            item=of_texts.name,
             cure="write 'passages: all' in the recipe's retrieval, or choose another text_encoder",
         )
     work = out.with_name(f".{out.name}.building")

@@ -4,6 +4,7 @@
     check_corpus   a knowledge base in any format, as documents
     check_encoder  texts and images, as vectors
     check_index    the nearest of what was indexed
+    check_mode     how queries are embedded, and what they search
     check_system   a system under test (awaited)
     check_judge    verdicts on replies (awaited)
     check_model    a model (awaited)
@@ -18,6 +19,7 @@ import asyncio
 import inspect
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import CallError, UsageError
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from demur.indexing.encoders import Encoder
     from demur.judge.base import Judge
     from demur.models.client import Model
+    from demur.retrieval.modes import SimpleMode
     from demur.scenarios.systems import SystemContext, SystemLike
 
 HOSTILE = (
@@ -191,6 +194,8 @@ def check_encoder(encoder: Encoder) -> None:
     import numpy as np
     from PIL import Image
 
+    from demur.indexing.encoders import Fusing
+
     where = f"encoder {encoder.name}"
     assert encoder.dims, f"{where}: it serves no space"
     assert encoder.note, f"{where}: its note does not say what it is"
@@ -210,6 +215,9 @@ def check_encoder(encoder: Encoder) -> None:
             ask: Any = getattr(encoder, kind)
             rows = ask(items, space)
             at = f"{where}, {kind} in {space}"
+            if encoder.similarity == "maxsim":
+                _check_token_vectors(rows, [ask([item], space) for item in items], dims, at)
+                continue
             assert rows.shape == (len(items), dims), (
                 f"{at}: {rows.shape}, expected {(len(items), dims)}"
             )
@@ -224,6 +232,11 @@ def check_encoder(encoder: Encoder) -> None:
                 f"{at}: a row depends on its neighbours in the batch"
             )
             assert ask([], space).shape == (0, dims), f"{at}: nothing gives no rows"
+    if isinstance(encoder, Fusing) and encoder.fuses:
+        shape = np.shape(encoder.together(texts, images))
+        assert shape == (3, encoder.dims["joint"]), f"{where}: together gives {shape}"
+    if encoder.similarity == "maxsim":
+        return
     same: tuple[str, ...] = tuple(getattr(encoder, "same_spaces", ()))
     for space in same:
         assert space in encoder.dims, f"{where}: same_spaces names {space}, which it does not serve"
@@ -235,18 +248,35 @@ def check_encoder(encoder: Encoder) -> None:
                 )
 
 
-def check_index(index: Any, queries: Any) -> None:
+def _check_token_vectors(rows: Any, alone: list[Any], dims: int, at: str) -> None:
+    """Of late interaction: a matrix for each item, whatever its neighbours."""
+    import numpy as np
+
+    assert len(rows) == len(alone), f"{at}: {len(rows)} matrices for {len(alone)} items"
+    for matrix, (other,) in zip(rows, alone, strict=True):
+        assert matrix.ndim == 2, f"{at}: {matrix.shape}, expected (tokens, {dims})"
+        assert matrix.shape[1] == dims, f"{at}: {matrix.shape}, expected (tokens, {dims})"
+        assert np.isfinite(matrix).all(), f"{at}: a NaN or an infinity"
+        assert matrix.shape == other.shape, f"{at}: a matrix depends on its neighbours"
+        assert np.allclose(matrix, other, atol=1e-3), f"{at}: a matrix depends on its neighbours"
+
+
+def check_index(index: Any, queries: Any = None) -> None:
     """Check an index: best first, a query's result does not depend on the others, missing neighbours are padding.
 
     Args:
-        index: opened; with ``count``, ``search(queries, k)`` and ``search_subset(queries, candidates, k)``.
-        queries: at least two: (Q, d) float32, or texts for a lexical index.
+        index: opened; with ``count``, ``search(queries, k)`` and ``search_subset(queries, candidates, k)``. Or the name
+            of a kind of index of vectors: one is built of generated ones, and opened, as the verbs do.
+        queries: at least two: (Q, d) float32, or texts for a lexical index; those of a kind are generated.
 
     Raises:
         AssertionError: the contract is broken; says where.
     """
     import numpy as np
 
+    if isinstance(index, str):
+        with TemporaryDirectory() as folder:
+            return check_index(*_build_kind(index, Path(folder)))
     k, where = 3, f"index {getattr(index, 'kind', type(index).__name__)}"
     result = index.search(queries, k)
     assert result.rows.shape == result.scores.shape == (len(queries), k), (
@@ -286,6 +316,62 @@ def check_index(index: Any, queries: Any) -> None:
     except UsageError:
         return
     raise AssertionError(f"{where}: k = 0 must be a UsageError")
+
+
+def _build_kind(kind: str, folder: Path) -> tuple[Any, Any]:
+    """An index of a kind over 600 generated vectors, opened, and five queries."""
+    import numpy as np
+
+    from demur.indexing.exact import unit
+    from demur.indexing.indexes import kind_named
+
+    vectors = unit(np.random.default_rng(0).standard_normal((600, 32)).astype(np.float32))
+    np.save(folder / "vectors.npy", vectors)
+    entry = {"kind": kind, "dims": 32, "count": len(vectors), "largest_norm": 1.0001}
+    index = kind_named(kind)
+    made = index.build(kind, np.load(folder / "vectors.npy", mmap_mode="r"), folder)
+    assert canonical(made), f"index {kind}: build returns what a manifest can hold"
+    return index(folder, entry | made), vectors[:5] + np.float32(0.01)
+
+
+def check_mode(mode: str | SimpleMode, encoder: Encoder) -> None:
+    """Check a retrieval mode: what it searches exists, and its vectors fit the encoder's.
+
+    Args:
+        mode: its name, or itself.
+        encoder: opened; one that can be searched with in this mode.
+
+    Raises:
+        AssertionError: the contract is broken; says where.
+    """
+    import numpy as np
+    from PIL import Image
+
+    from demur.indexing.encoders import Fusing, stored_names
+    from demur.indexing.parts import DENSE_PARTS
+    from demur.retrieval.modes import Query, mode_named
+
+    checked = mode_named(mode) if isinstance(mode, str) else mode
+    where = f"mode {mode if isinstance(mode, str) else checked.key}"
+    parts = {part.name: part for part in DENSE_PARTS}
+    assert checked.part in parts, f"{where}: there is no dense part {checked.part!r}"
+    found = "pages" if parts[checked.part].over == "pages" else "documents"
+    assert checked.finds == found, f"{where}: part {checked.part} holds {found}"
+    assert checked.by in ("text", "image", "both"), f"{where}: by {checked.by!r}"
+    if checked.embed is None:
+        fuses = isinstance(encoder, Fusing) and encoder.fuses
+        assert checked.by != "both" or fuses, f"{where}: {encoder.name} embeds one alone"
+        return
+    space = stored_names({s: encoder for s in encoder.dims})[parts[checked.part].space]
+    words = ("a red fox", "the Danube", "who?")
+    queries = [
+        Query(text, Image.new("RGB", (40 + 9 * n, 30), "red")) for n, text in enumerate(words)
+    ]
+    rows = np.asarray(checked.embed(encoder, queries, space))
+    assert rows.shape == (3, encoder.dims[space]), f"{where}: {rows.shape}"
+    assert np.isfinite(rows).all(), f"{where}: a NaN or an infinity"
+    alone = np.concatenate([checked.embed(encoder, [query], space) for query in queries])
+    assert np.allclose(rows, alone, atol=1e-3), f"{where}: a row depends on its neighbours"
 
 
 # --- what answers and grades ---------------------------------------------------------------------

@@ -17,8 +17,8 @@ import demur
 from demur.cli import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
-# Its commands start a server in the background; they are run by a test of their own.
-OWN_TESTS = {"calls.md": "tests/models/test_docs.py"}
+# Commands that start a server in the background, or need GPUs, are run by a test of their own.
+OWN_TESTS = {"calls.md": "tests/models/test_docs.py", "on-gpus.md": "tests/walks/test_on_gpus.py"}
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
