@@ -18,7 +18,10 @@ from demur.cli import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 # Its commands start a server in the background; they are run by a test of their own.
-OWN_TESTS = {"calls.md": "tests/models/test_docs.py"}
+OWN_TESTS = {
+    "calls.md": "tests/models/test_docs.py",
+    "index-plugins.md": "tests/docs/test_index_plugins.py",
+}
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
