@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from demur.api.releases import (
         BuildOptions,
         build,
+        build_indexes,
         build_release,
         converge,
         from_docs,
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "api.corpora": "build_index build_pool check_source open_index",
     "api.judging": "JudgeOptions attack_judge bench_judge grade grade_file regrade",
-    "api.releases": "BuildOptions build build_release converge from_docs plan_build rebuild",
+    "api.releases": "BuildOptions build build_indexes build_release converge from_docs plan_build rebuild",
     "api.runs": "compare evaluate evaluate_all export gate open_release open_run plan_evaluation report sweep "
     "write_asks",
     "corpora.formats": "unpack",

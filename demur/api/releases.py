@@ -75,6 +75,25 @@ def build(opened: FolderRecipe, options: BuildOptions = DEFAULTS) -> Built:
         )
 
 
+def build_indexes(opened: FolderRecipe, options: BuildOptions = DEFAULTS) -> list[Path]:
+    """Build the indexes of a recipe alone, without its gates; `build` in the same folder uses them.
+
+    Args:
+        opened: as of `build`.
+        options: how.
+
+    Returns:
+        The folder of each index.
+    """
+    from demur.curation.build.curate import build_indexes as index_folder
+
+    with _work(options) as work:
+        del work["fresh"]  # of verdicts, which it does not touch
+        return index_folder(
+            opened.recipe, opened.work, base=opened.base, skip_bad=opened.skip_bad, **work
+        )
+
+
 @checked
 def build_release(
     recipe: StrPath | BuildRecipe,
@@ -117,15 +136,18 @@ def plan_build(
     learn_from: Path | None = None,
     prices: Path | None = None,
     ready: bool = True,
+    measure: bool = False,
 ) -> tuple[BuildEstimate, Sequence[str]]:
     """What a build would ask and cost; reads the sources, calls no model.
 
     Args:
         opened: as of `build`.
-        rates: ``stage`` or ``gate/stage`` -> probability of a right answer; goes before what was measured.
+        rates: ``stage`` or ``gate/stage`` -> probability of a right answer; part of an index (``titles``, ``passages`` ...)
+            -> items embedded per second. Both go before what was measured.
         learn_from: another build to estimate rates from.
         prices: price table that overrides entries of the shipped one.
         ready: look whether all that a build needs is there, servers of models among it; not of somebody else's recipe.
+        measure: open the encoders and time them, for hours and disk.
 
     Returns:
         (the estimate, a line for each thing that the build would be refused for).
@@ -142,6 +164,7 @@ def plan_build(
         rates=rates,
         prices=prices,
         learn_from=learn_from,
+        measure=measure,
     )
     return estimate, run_sync(unready(opened.recipe)) if ready else ()
 

@@ -14,6 +14,7 @@ from demur.core.text import command
 if TYPE_CHECKING:
     from demur.curation.build.curate import Built
     from demur.curation.build.estimate import BuildEstimate
+    from demur.reports.tables import Table
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +27,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with --plan: another build (a pilot on part of the pool, an earlier one) to estimate rates from",
     )
     parser.add_argument(
+        "--index-only",
+        action="store_true",
+        help="build the indexes alone, while no gating model is up; the same command without it uses them",
+    )
+    parser.add_argument(
         "--rate",
         action="append",
         default=[],
         metavar="STAGE=P",
         help="with --plan: probability of a right answer, as parametric=0.4 or gate/solvable=0.9 (default: the rate in "
-        "the build folder's journal, else an assumption, marked as such)",
+        "the build folder's journal, else an assumption, marked as such); or items of a part of the indexes embedded per "
+        "second, as passages=2000",
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="with --plan: open the encoders and time them here, for hours and disk of the indexes",
     )
 
 
@@ -64,10 +76,13 @@ def add_common_arguments(
 def run(args: argparse.Namespace) -> int:
     from demur.api import BuildOptions, build, plan_build, recipe_at
 
-    if (args.rate or args.learn_from) and not args.plan:
+    if (args.rate or args.learn_from or args.measure) and not args.plan:
         raise UsageError(
-            "--rate and --learn-from are for estimates", cure="add --plan, or leave them out"
+            "--rate, --learn-from and --measure are for estimates",
+            cure="add --plan, or leave them out",
         )
+    if args.index_only:
+        return _build_indexes(args)
     opened = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
     if not args.plan:
         return print_built(build(opened, options_of(args, BuildOptions)), as_json=args.json)
@@ -78,10 +93,21 @@ def run(args: argparse.Namespace) -> int:
         learn_from=args.learn_from,
         prices=args.prices,
         ready=args.recipe.is_file(),  # a folder's recipe may come from somebody else
+        measure=args.measure,
     )
     print_plan(estimate, args)
     note(*(f"demur: a build would be refused: {line}" for line in lacking))
     return 2 if lacking else 0
+
+
+def _build_indexes(args: argparse.Namespace) -> int:
+    from demur.api import BuildOptions, build_indexes, recipe_at
+
+    if args.plan:
+        raise UsageError("--index-only calls no model", cure="leave --plan out")
+    opened = recipe_at(args.recipe, args.out, skip_bad=args.skip_bad)
+    say(*build_indexes(opened, options_of(args, BuildOptions)))
+    return 0
 
 
 def _rate(text: str) -> tuple[str, float]:
@@ -173,6 +199,32 @@ def print_plan(plan: BuildEstimate, args: argparse.Namespace) -> None:
         _print_estimate(plan, seconds, args.per_second)
 
 
+def _bases_table(plan: BuildEstimate) -> Table:
+    from demur.reports.tables import Table, numbers, texts
+
+    parts = list(dict.fromkeys(part for base in plan.bases for part in base.embedded))
+    columns = (
+        *texts("source"),
+        *numbers("documents", "pages", "passages", *(f"embed {part}" for part in parts)),
+        *numbers("GB", decimals=2),
+        *numbers("hours", decimals=2),
+    )
+    rows = tuple(
+        (
+            base.source,
+            base.documents,
+            base.pages,
+            base.passages,
+            *(base.embedded.get(part) for part in parts),
+            base.gigabytes,
+            base.hours,
+        )
+        for base in plan.bases
+    )
+    caption = "Knowledge bases: what they hold, what is embedded at most, disk, hours of encoders"
+    return Table("bases", caption, columns, rows)
+
+
 def _print_estimate(plan: BuildEstimate, seconds: float | None, per_second: float | None) -> None:
     from demur.core.text import duration
     from demur.reports.tables import Cell, Table, numbers, texts
@@ -202,6 +254,8 @@ def _print_estimate(plan: BuildEstimate, seconds: float | None, per_second: floa
     rows.append(("total", "", None, "", *plan.totals.values(), *map(money_text, paid)))
     caption = f"{plan.samples:,} samples, up to {plan.candidates} distractors each; questions to the gating models"
     show(Table("plan", caption, columns, tuple(rows), frozenset({len(plan.lines)})))
+    if plan.bases:
+        show(_bases_table(plan))
     basis = (
         f"from {plan.verdicts:,} verdicts, 95 %"
         if plan.basis == "learnt"

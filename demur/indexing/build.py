@@ -303,7 +303,7 @@ def _finished_manifest(
         UsageError: it may not be replaced.
     """
     try:
-        if _is_of_another(out, options.owner):
+        if is_of_another(out, options.owner):
             return _fitting_manifest(out, made_of)
         return _reusable_manifest(out, work, made_of, options)
     except UsageError:
@@ -313,7 +313,7 @@ def _finished_manifest(
         raise
 
 
-def _is_of_another(out: Path, owner: str) -> bool:
+def is_of_another(out: Path, owner: str) -> bool:
     """Whether an owner finds an index, whole or not, that was made for another; the user may replace any."""
     try:
         return bool(owner) and read_json(out / "manifest.json").get("owner", "") != owner

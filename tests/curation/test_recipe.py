@@ -7,6 +7,7 @@ import re
 import sys
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import curation_world as world
 import pytest
@@ -16,6 +17,7 @@ from errors import raises
 from demur.cli import main
 from demur.core.errors import StorageError, UsageError
 from demur.curation.build.estimate import estimate_build
+from demur.curation.build.knowledge_bases import retrieval_by_source
 from demur.curation.build.recipe import SCHEMA, BuildRecipe, load_recipe, parse_recipe, schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "recipe.md"
@@ -147,3 +149,42 @@ def test_prices_and_rates_of_a_plan(tmp_path):
     assert estimate_build(plan, tmp_path, prices=prices).dollars("money_expected") > 0
     with pytest.raises(UsageError, match="probability"):
         estimate_build(plan, tmp_path, rates={"parametric": 2.0})
+
+
+TWO_STEPS = {"chunk": "250:32", "modes": ["image->title", "text->text"]}
+
+
+@pytest.mark.parametrize(
+    ("retrieval", "pictured", "passages"),
+    [
+        (TWO_STEPS, True, "found"),
+        ({**TWO_STEPS, "modes": ["image->image"], "visual": 3}, True, "found"),
+        ({**TWO_STEPS, "passages": "all"}, True, "all"),
+        (TWO_STEPS, False, "all"),
+        ({**TWO_STEPS, "lexical": 2}, True, "all"),
+        ({**TWO_STEPS, "modes": ["image->title", "fused"]}, True, "all"),
+        ({**TWO_STEPS, "modes": ["text->text"]}, True, "all"),
+        ({**TWO_STEPS, "modes": "best"}, True, "all"),
+        ({**TWO_STEPS, "chunk": None}, True, "all"),
+        ({**TWO_STEPS, "index": "mine"}, True, "all"),
+    ],
+)
+def test_only_found_passages_are_made_where_nothing_searches_all(retrieval, pictured, passages):
+    data = {**LEAST, "retrieval": {"negatives": "mined", **retrieval}}
+    images = ("picture",) if pictured else ()
+    samples = [
+        SimpleNamespace(source="atlas", negatives=(), images=each) for each in (("a",), images)
+    ]
+    pool = SimpleNamespace(
+        samples=samples,
+        specs={"atlas": parse_recipe(data).sources[0]},
+        full_pool=SimpleNamespace(count=lambda *_: 5),
+    )
+    resolved = retrieval_by_source(parse_recipe(data), pool)["atlas"]
+    assert resolved.passages == passages
+    asked = {**LEAST, "retrieval": {"negatives": "mined", **retrieval, "passages": "found"}}
+    if passages == "all" and "passages" not in retrieval:
+        with raises(UsageError, "passages"):
+            retrieval_by_source(parse_recipe(asked), pool)
+    else:
+        assert retrieval_by_source(parse_recipe(asked), pool)["atlas"].passages == "found"

@@ -17,7 +17,7 @@ from demur.core.store import locked, storage_errors
 from demur.core.uris import read_image
 from demur.curation.build.decisions import FILE as DECISIONS
 from demur.curation.build.folder import FolderRecipe, record_recipe
-from demur.curation.build.inputs import read_inputs
+from demur.curation.build.inputs import Inputs, read_inputs
 from demur.curation.build.knowledge_bases import KnowledgeBase
 from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.sample_pool import SampledPool
@@ -97,24 +97,29 @@ class Work(TypedDict, total=False):
     """Calls at once to each endpoint and function; None: 8, and 1 for a plain function."""
 
 
+def open_inputs(recipe: BuildRecipe, out: Path, work: Work) -> tuple[Encoder, Inputs]:
+    """Record the recipe in the build folder, open its encoder, and read its sources."""
+    steps = work.get("steps", QUIET)
+    steps.stage("read the sources")
+    stated = FolderRecipe(recipe, work.get("base", Path()), work.get("skip_bad", False), out)
+    record_recipe(recipe, out, base=stated.base, skip_bad=stated.skip_bad)
+    encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)
+    return encoder, read_inputs(stated, encoder=encoder, engine=work.get("engine"), steps=steps)
+
+
 @asynccontextmanager
 async def open_context(
     recipe: BuildRecipe, out: Path, **work: Unpack[Work]
 ) -> AsyncIterator[BuildContext]:
     """Read the sources, and open judge, encoder, gates and monitors."""
-    steps = work.get("steps", QUIET)
-    steps.stage("read the sources")
-    folder = out / "build"
-    stated = FolderRecipe(recipe, work.get("base", Path()), work.get("skip_bad", False), out)
-    record_recipe(recipe, out, base=stated.base, skip_bad=stated.skip_bad)
+    steps, folder = work.get("steps", QUIET), out / "build"
     if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
         need_bertopic()
-    encoder = work.get("encoder") or open_encoder(recipe.retrieval.encoder)
     judge_context = JudgeContext(
         folder / "calls.sqlite", work.get("concurrency"), prices=work.get("prices")
     )
     judge = open_judge(recipe.judge, judge_context)
-    pool, bases = read_inputs(stated, encoder=encoder, engine=work.get("engine"), steps=steps)
+    encoder, (pool, bases) = open_inputs(recipe, out, work)
     embed = Embedder(encoder)
     context = replace(_system_context(pool, encoder, folder, work), embed=embed)
     judge_context.budget = context.budget
@@ -142,7 +147,7 @@ async def open_context(
         yield BuildContext(
             recipe=recipe,
             out=out,
-            skip_bad=stated.skip_bad,
+            skip_bad=work.get("skip_bad", False),
             steps=steps,
             pool=pool,
             judge=judge,

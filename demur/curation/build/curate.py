@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack
 
 from demur.core.errors import ReleaseError, UsageError
+from demur.core.progress import QUIET
 from demur.core.records import Drop, Sample
 from demur.core.store import seed_of, write_records
 from demur.curation.build.askable import all_can_be_asked, gates_of
@@ -29,6 +30,7 @@ from demur.curation.build.context import (
     Work,
     ask_gates,
     open_context,
+    open_inputs,
     run_alone,
 )
 from demur.curation.build.decisions import FILE as DECISIONS
@@ -104,6 +106,29 @@ def curate(
 
     check_target(out / "release", recipe.name, recipe.version)
     return run_alone(build, out / "build", fresh=fresh)
+
+
+def build_indexes(recipe: BuildRecipe, out: Path, **work: Unpack[Work]) -> list[Path]:
+    """Build the knowledge bases' indexes alone, below ``out/index``; a build in the same folder uses them.
+
+    No gate is asked or need be there, so that its GPUs can be the encoder's meanwhile.
+
+    Raises:
+        BadInput: problems of the sources, all at once.
+        UsageError: an index of something else is in the way, or a build is using the folder.
+    """
+
+    async def build() -> None:
+        _, (pool, bases) = open_inputs(recipe, out, work)
+        steps = work.get("steps", QUIET)
+        steps.stage("index")
+        skip_bad = work.get("skip_bad", False)
+        await asyncio.to_thread(
+            index_bases, pool, bases, out / "index", skip_bad=skip_bad, steps=steps
+        )
+
+    run_alone(build, out / "build", fresh=False)
+    return sorted(path.parent for path in (out / "index").glob("*/manifest.json"))
 
 
 async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Built:

@@ -17,13 +17,22 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
+from demur.core.errors import UsageError
 from demur.core.records import Record, Request, Sample
 from demur.core.spec import split_part
 from demur.core.uris import read_image
 from demur.curation.build.askable import Askable, Skips, all_can_be_asked
+from demur.curation.build.base_plan import (
+    Base,
+    BaseEstimate,
+    Speed,
+    estimate_base,
+    measure_speeds,
+)
 from demur.curation.build.context import gate_opener
 from demur.curation.build.folder import FolderRecipe
 from demur.curation.build.inputs import read_inputs
+from demur.curation.build.knowledge_bases import KnowledgeBase
 from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.replays import ALGORITHM1, DRAWN, LEFT, Projection, project
 from demur.curation.build.sample_pool import SampledPool, kept_pool
@@ -39,6 +48,8 @@ from demur.curation.build.verdicts import (
 from demur.curation.gates.funnel import GateQuery, Stage
 from demur.curation.gates.runner import GateQuestions, ask_of, model_options
 from demur.curation.gates.spec import GateSpec
+from demur.indexing.encoders import open_encoder
+from demur.indexing.options import PARTS
 from demur.models.estimate import check_rate
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext
@@ -107,6 +118,8 @@ class BuildEstimate(Record):
     basis: Literal["learnt", "assumed"]
     """``assumed`` if more than `LEARNT_UP_TO` of the answers are drawn by assumed or given rates."""
     notes: tuple[str, ...]
+    bases: tuple[BaseEstimate, ...] = ()
+    """What indexing takes, of each knowledge base that is mined and has no index of the user's own."""
 
     def seconds(self, per_second: float | None) -> float | None:
         """Time for the expected questions to models and the user's code, at that many answers per second.
@@ -145,7 +158,10 @@ class PlanOptions(TypedDict, total=False):
     skip_bad: bool
     """Leave bad records out."""
     rates: Mapping[str, float] | None
-    """``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1]; overrides measured rates."""
+    """``stage`` or ``gate/stage`` -> probability of CORRECT, in [0, 1]; a part of an index (``titles``, ``passages`` ...)
+    -> items that its encoder embeds in a second. They override measured rates."""
+    measure: bool
+    """Open the encoders, and time them on a sample of each knowledge base."""
     prices: Path | None
     """Price table that overlays the shipped one."""
     learn_from: Path | None
@@ -161,7 +177,7 @@ def estimate_build(
     all_asked: bool = True,
     **options: Unpack[PlanOptions],
 ) -> BuildEstimate:
-    """Estimate a build. This reads the sources, embeds nothing and makes no call.
+    """Estimate a build. This reads the sources, embeds nothing but samples to ``measure``, and makes no call.
 
     Args:
         out: its build folder; its verdicts and replies cost nothing.
@@ -170,15 +186,24 @@ def estimate_build(
         options: see `PlanOptions`.
 
     Raises:
-        UsageError: a rate names no gate or stage, or is outside [0, 1]; ``learn_from`` has no verdicts.
+        UsageError: a rate names no gate, stage or part, or is no probability or speed; ``learn_from`` has no verdicts.
         BadInput: problems of the sources.
     """
     specs = recipe.specs()
-    given_rates = parse_rates(options.get("rates") or {}, specs)
+    rates_by_name = options.get("rates") or {}
+    speeds = {name: Speed(rate) for name, rate in rates_by_name.items() if name in PARTS}
+    for name in speeds:
+        if not rates_by_name[name] > 0:
+            raise UsageError(
+                f"{rates_by_name[name]:g} items in a second",
+                item=f"rate {name}",
+                cure="give a number above 0",
+            )
+    given_rates = parse_rates({n: r for n, r in rates_by_name.items() if n not in PARTS}, specs)
     stated = FolderRecipe(recipe, options.get("base", Path()), options.get("skip_bad", False), out)
     # that of a build is needed by explain and rebuild
     keep_pool = keep_pool and kept_pool(out / "build" / "pool") is None
-    pool = read_inputs(stated, keep_pool=keep_pool).pool
+    pool, knowledge_bases = read_inputs(stated, keep_pool=keep_pool)
     skips = _find_skips(recipe, pool)
     if all_asked and not stated.skip_bad:
         all_can_be_asked(recipe, pool, skips)
@@ -193,9 +218,46 @@ def estimate_build(
     askable = Askable.of_pool(recipe, pool, skips, verdicts.recorded)
     projection = project(recipe, pool.samples, askable, verdicts, rates)
     recorded = verdicts.count_recorded(pool.samples)
-    return _Plan(recipe, pool.samples, askable, rates, costs, recorded, projection).estimate(
-        verdicts
-    )
+    plan = _Plan(recipe, pool.samples, askable, rates, costs, recorded, projection)
+    measure = options.get("measure", False)
+    bases = _estimate_bases(pool, knowledge_bases, speeds, measure=measure)
+    return plan.estimate(verdicts).model_copy(update={"bases": bases})
+
+
+def _estimate_bases(
+    pool: SampledPool,
+    bases: Mapping[str, KnowledgeBase],
+    speeds: Mapping[str, Speed],
+    *,
+    measure: bool,
+) -> tuple[BaseEstimate, ...]:
+    """What indexing takes, of each base that was read: those that a build indexes."""
+    opened = cache(open_encoder)
+    estimates = []
+    for source, base in bases.items():
+        retrieval, survey, measured = base.retrieval_spec, base.survey, dict[str, Speed]()
+        if not survey.documents:
+            continue
+        if measure:
+            of_text = opened(retrieval.text_encoder) if retrieval.text_encoder else None
+            measured = measure_speeds(
+                survey,
+                base.chunker,
+                opened(retrieval.encoder),
+                of_text,
+                lambda image: read_image(image, pool.root),
+            )
+        known = {
+            part: Speed(
+                speeds.get(part, Speed()).per_second or measured.get(part, Speed()).per_second,
+                measured.get(part, Speed()).dimensions,
+            )
+            for part in PARTS
+        }
+        questions = sum(sample.source == source for sample in pool.samples)
+        counted = Base.of(source, survey, base.chunker)
+        estimates.append(estimate_base(counted, retrieval, questions, known))
+    return tuple(estimates)
 
 
 @dataclass(frozen=True)

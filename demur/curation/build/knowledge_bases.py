@@ -23,12 +23,13 @@ from demur.core.progress import QUIET, Progress
 from demur.core.records import Document, ImageRef, Sample
 from demur.corpora.leaks import Leaks
 from demur.corpora.lineage import Gold, IndexedDocuments, document_of, page_of, unprefixed
+from demur.curation.build.base_plan import Survey
 from demur.curation.build.recipe import BuildRecipe, RetrievalSpec
 from demur.curation.build.sample_pool import SampledPool
 from demur.curation.mining.gold import align_gold_of_sample
 from demur.curation.mining.objections import SUBJECTS, subjects_of
 from demur.curation.mining.queries import parts_needed, supported_options
-from demur.indexing.build import build_index
+from demur.indexing.build import build_index, is_of_another
 from demur.indexing.chunk import Chunker, open_chunker, uncut
 from demur.indexing.encoders import Encoder, open_encoder
 from demur.indexing.folder import checked_manifest
@@ -68,6 +69,8 @@ class KnowledgeBase:
     """Set once there is an index."""
     gold: Counter[str] = field(default_factory=Counter)
     """How gold was aligned -> number of pieces."""
+    survey: Survey = field(default_factory=Survey)
+    """What it holds, if it was read for gold."""
     notes: list[str] = field(default_factory=list)
     """What the recipe asks for and the knowledge base does not have."""
 
@@ -319,14 +322,15 @@ def _gold_documents(
         id for s in samples for e in s.gold if e.text for id in (document_of(e), page_of(e))
     }
     gold_documents = _GoldDocuments()
-    gold = (
-        document
-        for document in _documents_of(
-            pool, base.source, f"documents of {base.source} read for gold", steps
-        )
-        if {document.id, page_of(document)} & wanted_ids and document.text is not None
-    )
-    for document in base.chunker.documents(gold) if base.chunker is not None else gold:
+
+    def of_gold() -> Iterator[Document]:
+        read = f"documents of {base.source} read for gold"
+        for document in _documents_of(pool, base.source, read, steps):
+            base.survey.add(document)
+            if {document.id, page_of(document)} & wanted_ids and document.text is not None:
+                yield document
+
+    for document in base.chunker.documents(of_gold()) if base.chunker is not None else of_gold():
         gold_documents.add(document)
     return gold_documents
 
@@ -376,7 +380,11 @@ def index_bases(
         if not base.retrieval_spec.mines or base.searcher is not None or base.encoder is None:
             continue
         documents: Iterator[Document] = _documents_to_index(pool, base, steps)
-        cut_later = base.chunker if base.retrieval_spec.passages == "found" else None
+        in_two_steps = base.retrieval_spec.passages == "found"
+        # the user's own index there has all passages
+        cut_later = (
+            base.chunker if in_two_steps and not is_of_another(out / source, OWNER) else None
+        )
         if cut_later is not None:
             documents = uncut(documents)
         elif base.chunker is not None:

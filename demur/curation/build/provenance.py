@@ -21,6 +21,7 @@ from demur.indexing.encoders import fingerprint_of
 from demur.judge.cascade import BELOW
 from demur.release.evidence import measure_separation
 from demur.release.layout import evidence_licences, tally
+from demur.retrieval.found import FoundSearcher
 from demur.retrieval.recall import Choice
 from demur.scenarios.conditions import condition
 from demur.scenarios.contexts import context
@@ -145,7 +146,7 @@ def _describe_base(base: KnowledgeBase) -> dict[str, Any]:
             "index": base.searcher.id,
             "documents": manifest["counts"]["documents"],
             "cut": base.cut,
-            "passages": base.retrieval_spec.passages,
+            "passages": "found" if isinstance(base.searcher, FoundSearcher) else "all",
         }
         facts |= {
             "encoders": encoders,
