@@ -80,13 +80,15 @@ def shingles(text: str) -> frozenset[int]:
     )
 
 
+_BITS = [1 << place for place in range(1024)]
+
+
 @lru_cache(maxsize=65_536)
 def _sketch(text: str) -> tuple[int, int]:
     """(the words of a text as a set of 1024 bits, the number of words)."""
-    words, bits = _words(text), 0
-    for word in set(words):
-        bits |= 1 << (hash(word) & 1023)
-    return bits, len(words)
+    words = _words(text)
+    places = {hash(word) & 1023 for word in words}
+    return sum(map(_BITS.__getitem__, places)), len(words)
 
 
 def _may_repeat(text: str, other_text: str, threshold: float) -> bool:
