@@ -94,22 +94,24 @@ def documents(
         files: address of a picture -> path, of those that were downloaded.
         picture: the image at such a path; raises where it is missing or broken.
     """
-    entities = Seen()
+    known_ids = Seen()
 
     def of_entry(place: str, id_: str, fields: Mapping[str, Any]) -> list[Document]:
         if "image_url" not in fields:
             return [_passage(id_, fields)]
         known = parsed_json(str(fields.get("info") or "{}"))
-        found = [_entity(name, about) for name, about in known.items() if entities.add(name)]
+        found = [
+            _entity(name, about) for name, about in known.items() if known_ids.add(entity_id(name))
+        ]
         address = str(fields["image_url"])
-        if address in files:
+        if address not in files:
+            notes["pictures that were not downloaded"] += bool(files)
+        elif known_ids.add(address):
             names = [str(name) for name in parsed_json(str(fields.get("entities") or "[]"))]
             try:
                 found.append(_picture(address, names, picture(files[address])))
             except (DataError, StorageError) as error:
                 problems.add(f"{place} ({address})", str(error))
-        elif files:
-            notes["pictures that were not downloaded"] += 1
         return found
 
     made = records(((place, id_, (row,)) for place, id_, row in rows), of_entry, problems, notes)

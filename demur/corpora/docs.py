@@ -199,10 +199,10 @@ class _Reading:
             for shown in part.shown:
                 self._note_shown(shown, file)
         useful = [part for part in parts if part.text.strip() or part.picture]
-        if not useful:
+        if not useful and not any(part.shown for part in parts):
             why = "holds no text (scanned pages need text recognition, or rendering: ?pages=FOLDER)"
             self.problems.add(name, f"{why}; leave it out")
-        elif len(useful) < len(parts):
+        elif 0 < len(useful) < len(parts):
             skipped = len(parts) - len(useful)
             log.warning("%s: skipped %d of %d pages, which hold no text", name, skipped, len(parts))
         for part in useful:

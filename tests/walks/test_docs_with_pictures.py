@@ -140,11 +140,14 @@ def test_pages_that_show_nothing_are_no_pictures_and_posters_are_bounded(tmp_pat
 
 
 def test_pictures_of_rows_come_once_and_hidden_ones_not_at_all(folder):
+    (folder / "gallery.html").write_text('<img src="report.png" alt="The report">')
     (folder / "rows.jsonl").write_text(json.dumps({"id": "r", "image": "img/pump.png"}) + "\n")
     (folder / ".away").symlink_to("/", target_is_directory=True)
     (folder / "up.md").write_text("Look.\n\n![a](.away/x.png) ![b](../../x.png)\n")
     unused: dict[str, str] = {}
-    found = {d.id for d in documents(folder, Problems(), unused)}
+    found = {d.id: d for d in documents(folder, problems := Problems(), unused)}
+    assert not problems.lines  # a page of pictures alone is no bad file
+    assert found["report.png"].title == "The report"
     assert "r" in found
     assert "img/pump.png" not in found
     assert {"up.md: .away/x.png", "up.md: ../../x.png"} <= set(unused)
