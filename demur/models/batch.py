@@ -63,13 +63,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class _Wave(NamedTuple):
-    """The calls of a wave to one model."""
-
-    client: ModelClient
-    calls: dict[bytes, Request]
-
-
 class Batches:
     """The batches of one command.
 
@@ -88,13 +81,20 @@ class Batches:
         """Batch -> (calls that were answered, all its calls)."""
         self._failures: dict[bytes, DemurError] = {}
         self._tries: Counter[bytes] = Counter()
-        self._waiting: dict[str, _Wave] = {}
+        self._waiting: dict[ModelClient, dict[bytes, Request]] = {}
+        self._met: set[bytes] = set()
+
+    def meets(self, key: bytes) -> bool:
+        """Whether this is the first time that the command meets the reply to a call: work is repeated."""
+        is_new = key not in self._met
+        self._met.add(key)
+        return is_new
 
     def defer(self, client: ModelClient, key: bytes, request: Request) -> DemurError:
         """The error of a call that the ledger has no reply to: that of its last batch, or it is in the next."""
         if (failure := self._failures.get(key)) is not None:
             return copy.copy(failure)
-        self._waiting.setdefault(client.id, _Wave(client, {})).calls[key] = request
+        self._waiting.setdefault(client, {})[key] = request
         return Deferred("it waits for a batch", item=request.item, cure="run the same command")
 
     def fail(self, key: bytes, error: DemurError) -> None:
@@ -123,7 +123,7 @@ class Batches:
             UsageError: an earlier batch was sent to another server.
             StorageError: a file or the ledger cannot be written.
         """
-        models = [_ModelBatches(self, *wave) for wave in self._waiting.values()]
+        models = [_ModelBatches(self, *wave) for wave in self._waiting.items()]
         if self.file is not None:
             raise await self._write(self.file, models)
         self.waves += 1
@@ -137,12 +137,12 @@ class Batches:
     async def _write(self, file: Path, models: Sequence[_ModelBatches]) -> DemurError:
         """Write the calls of each model to a file of its own; returns what ends the command."""
         parts = []
-        for model in models:
-            name = re.sub(r"[^A-Za-z0-9._-]+", "-", model.client.id)
-            path = file if len(models) == 1 else file.with_name(f"{file.stem}.{name}{file.suffix}")
+        for number, model in enumerate(models, 1):
+            name = f"{file.stem}.{number}-{re.sub('[^A-Za-z0-9.]+', '-', model.client.id)}"
+            path = file if len(models) == 1 else file.with_name(name + file.suffix)
             with replacing(path) as handle:
-                if number := await model.write(handle):
-                    parts.append(f"{number:,} calls to {model.client.id} in {path}")
+                if calls := await model.write(handle):
+                    parts.append(f"{calls:,} calls to {model.client.id} in {path}")
         reached = next((m.reached for m in models if m.reached is not None), None)
         if not parts and reached is not None:
             return reached
@@ -416,6 +416,7 @@ class _ModelBatches:
             cost: float | None = 0.0
             if isinstance(read, _Paid):
                 cost = self.client.cost_of(read.answer, "batch")
+                self._batches.meets(key)
                 self.ledger.unsaved.append(
                     Entry.of(key, self.client.id, call.item, read.raw, read.answer, cost)
                 )

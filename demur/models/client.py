@@ -373,7 +373,8 @@ class ModelClient:
                 reply = None if stored is None else self._read_stored(key, stored)
                 if reply is not None:
                     self.counts.joined += wait > 0
-                    self.counts.cached += wait == 0
+                    is_new = self._batches is None or self._batches.meets(key)
+                    self.counts.cached += wait == 0 and is_new
                     return reply
                 if self._batches is not None and self.endpoint is not None:
                     raise self._batches.defer(self, key, request)

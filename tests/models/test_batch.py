@@ -92,7 +92,8 @@ async def test_the_replies_are_those_of_single_calls_at_half_the_price(world, tm
             [stats] = ledger.stats()
         tokens = [(e.prompt, e.completion) for e in Ledger(one.ledger).entries()]
     full = sum(prompt * 1e-6 + completion * 1e-3 for prompt, completion in tokens)
-    assert stats.price == pytest.approx(full / 2)
+    assert (one.counts.sent, one.counts.replies, one.counts.cached) == (N, N, 0)
+    assert stats.price == one.counts.money == pytest.approx(full / 2)
     assert Budget(None, one.ledger).spent == pytest.approx(full / 2)
     assert Budget(None, one.ledger).unreported == 0
     assert one.rows() == []
