@@ -363,7 +363,13 @@ def _stratum(row: Row) -> tuple[str, ...]:
     return row.scenario.value, row.condition, row.recipe, row.outcome.value if row.outcome else ""
 
 
-PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
+PARTS = {
+    "source": "Source",
+    "topic": "Topic",
+    "query_modality": "Query",
+    "gold_modality": "Gold",
+    "negative_modality": "Distractors",
+}
 """Column of the rows -> its title, for breakdowns."""
 
 
