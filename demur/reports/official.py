@@ -161,8 +161,8 @@ def _labelled_lines(run: Run, samples: Mapping[str, Sample]) -> list[tuple[Cell,
             key = (rule, _DEFAULTS.sub("", row.recipe), row.condition)
             groups.setdefault(key, []).append((row, sample))
     lines: list[tuple[Cell, ...]] = []
-    for key, asked in sorted(groups.items()):
-        outcomes = [(row.outcome, s.answerable) for row, s in asked if row.outcome is not None]
+    for key, group in sorted(groups.items()):
+        outcomes = [(row.outcome, s.answerable) for row, s in group if row.outcome is not None]
         figures = simpleqa([outcome for outcome, _ in outcomes])
         accuracy, given_attempted, f1 = (
             figures.correct,
@@ -174,8 +174,8 @@ def _labelled_lines(run: Run, samples: Mapping[str, Sample]) -> list[tuple[Cell,
         truthfulness: tuple[float | None, float | None] = (None, None)
         if key[0] == "crag_mm" and figures.correct is not None:
             over_turns = figures.correct - (figures.incorrect or 0.0)
-            truthfulness = over_turns, by_conversation(_graded_conversations(asked))
-        absent = Counter(row.status for row, _ in asked)
+            truthfulness = over_turns, by_conversation(_graded_conversations(group))
+        absent = Counter(row.status for row, _ in group)
         lines.append(
             (
                 run.name,
@@ -193,10 +193,10 @@ def _labelled_lines(run: Run, samples: Mapping[str, Sample]) -> list[tuple[Cell,
     return lines
 
 
-def _graded_conversations(asked: Iterable[tuple[Row, Sample]]) -> list[list[Outcome]]:
+def _graded_conversations(rows: Iterable[tuple[Row, Sample]]) -> list[list[Outcome]]:
     """The outcomes of each conversation whose turns are all graded, oldest first; a repeat is one of its own."""
     turns_of: dict[tuple[str, int], dict[int, Outcome | None]] = {}
-    for row, sample in asked:
+    for row, sample in rows:
         turns = turns_of.setdefault((sample.cluster, row.repeat), {})
         turns[whole_number(sample.attributes.get("turn", "")) or 0] = row.outcome
     conversations = []

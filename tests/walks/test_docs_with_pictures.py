@@ -17,7 +17,7 @@ from test_walks import demur
 from demur.core.store import Problems
 from demur.corpora import read_corpus
 from demur.corpora.docs import documents
-from demur.corpora.shown_pictures import pictures_in
+from demur.corpora.mentions import pictures_in
 from demur.judge.annotation.task import put_labels
 from demur.release import Release
 
