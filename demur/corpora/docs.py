@@ -6,10 +6,10 @@ title comes from the document (front matter, first heading, ``<title>``), else i
 order mark or an HTML ``charset`` names another encoding; a file without text is a problem.
 
 Pictures follow the texts, each once: its caption is what the first page that shows it says of it (else the file name),
-and it lies on that page. A page of a PDF that shows pictures (lines count where there is no text) is rendered where
-``pages=FOLDER`` says into which folder: then ``guide.pdf#page-3`` is that picture, and its words are the passage ``guide.pdf#page-3#text`` of
-it, so that who must not see the one does not see the other. Pictures that cannot be used are named on the log, and so
-are files with other endings, by their number. One document, and the names of all files, are in memory.
+and it lies on that page. ``pages=FOLDER`` renders pages of PDFs that show pictures (lines count where there is no text)
+into that folder: then ``guide.pdf#page-3`` is that picture, and its words are the passage ``guide.pdf#page-3#text`` of
+it, so that who must not see the one does not see the other. Pictures that cannot be used are named on the log, and
+files with other endings are counted there. One document, and the names of all files, are in memory.
 """
 
 from __future__ import annotations

@@ -376,7 +376,7 @@ PARTS = {
 def breakdown_table(
     data: ReportData, head: Headline, column: str, name: str, *, totals: bool = True
 ) -> Table:
-    """Headline rates and truthfulness by a column of the rows (``source``, which is Table 8; ``topic``, ``query_modality`` ...).
+    """Headline rates and truthfulness by a column of the rows (``source``, for Table 8; ``topic``, ``query_modality``).
 
     Totals are over all samples, not the mean of the rows.
     """
