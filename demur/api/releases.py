@@ -247,7 +247,7 @@ def from_docs(
     """Make a small release from your own documents and questions; ``demur from-docs``.
 
     Args:
-        docs: a folder or file of documents: Markdown, text, HTML, PDF, rows of tables; or a corpus by name.
+        docs: a folder or file of documents: Markdown, text, HTML, PDF, pictures, rows of tables; or a corpus by name.
         questions: JSONL, CSV, Parquet, or one question per line; with answers where they are known.
         out: folder for ``release``, ``corpora`` and ``review``.
         accept_found: accept the proposed gold passages without a review.
