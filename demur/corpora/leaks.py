@@ -99,7 +99,7 @@ class Leaks:
         return ("holds the answer", self._answers.display_form) if self.answer(item) else ("", "")
 
 
-def adopt_negatives(sample: Sample, leaks: Leaks, seed: int = 0) -> tuple[Sample, list[Drop]]:
+def adopt_negatives(sample: Sample, leaks: Leaks, seed: int) -> tuple[Sample, list[Drop]]:
     """The sample with its own negatives as distractors, by rank, without those that leak, and the drops.
 
     Negatives without a rank get theirs by a draw: a source lists texts before pictures, or by where they stand.
