@@ -43,6 +43,7 @@ from demur.indexing.exact import (
 from demur.indexing.gpu import load_faiss
 from demur.indexing.ivf import (
     KINDS,
+    REFINE,
     Tuned,
     build_ivf,
     centroids_of,
@@ -118,7 +119,7 @@ class Dense:
             )
         self._exact = Exact(self.vectors, self._largest)
         self._lists: Any = None
-        if self.kind.startswith("ivf-"):
+        if self.kind in REFINE:
             self.nprobe, self.refine = int(part["nprobe"]), int(part["refine"])
             self._lists = open_lists(folder / "index.faiss", self.kind, self.dims, self.count)
             self.nprobe = min(self.nprobe, self._lists.nlist)
@@ -139,7 +140,7 @@ class Dense:
         Returns:
             What the part's entry in the manifest says of them, for the constructor.
         """
-        return {} if kind == "flat" else build_ivf(kind, vectors, folder / "index.faiss")
+        return build_ivf(kind, vectors, folder / "index.faiss") if kind in REFINE else {}
 
     def search(self, queries: Floats, k: int) -> Neighbours:
         """The first k for each query.
