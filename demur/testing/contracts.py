@@ -237,7 +237,8 @@ def check_encoder(encoder: Encoder) -> None:
         assert shape == (3, encoder.dims["joint"]), f"{where}: together gives {shape}"
     if encoder.similarity == "maxsim":
         return
-    for space in (same := getattr(encoder, "same_spaces", ())):
+    same: tuple[str, ...] = getattr(encoder, "same_spaces", ())
+    for space in same:
         assert space in encoder.dims, f"{where}: same_spaces names {space}, which it does not serve"
         for kind, items in (("texts", texts), ("images", images)):
             if not {space, same[0]} & {{"texts": "look", "images": "text"}[kind]}:

@@ -17,8 +17,12 @@ import demur
 from demur.cli import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
-# Commands that start a server in the background, or need GPUs, are run by a test of their own.
-OWN_TESTS = {"calls.md": "tests/models/test_docs.py", "on-gpus.md": "tests/walks/test_on_gpus.py"}
+# Commands that start a server in the background, need GPUs or another package, are run by a test of their own.
+OWN_TESTS = {
+    "calls.md": "tests/models/test_docs.py",
+    "index-plugins.md": "tests/docs/test_index_plugins.py",
+    "on-gpus.md": "tests/walks/test_on_gpus.py",
+}
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").rglob("*.md")),

@@ -616,3 +616,10 @@ def test_a_sentence_transformers_that_runs_code_of_folders_is_refused(release, r
     else:
         with pytest.raises(MissingExtra):
             torch_models.need_sentence_transformers()
+
+
+@pytest.mark.heavy
+def test_texts_beyond_256_tokens_are_counted(encoder):
+    texts = {"a": 0, LONG: 1, " " * 100_000 + "x": 0, "x " * 9000: 1, "x " * 254: 0, "x " * 255: 1}
+    assert {text: encoder.cut([text]) for text in texts} == texts
+    assert encoder.cut(list(texts)) == 3

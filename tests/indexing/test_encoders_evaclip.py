@@ -289,3 +289,11 @@ def test_missing_packages_name_the_extra_that_brings_them(monkeypatch, tmp_path)
     monkeypatch.setitem(sys.modules, "transformers", None)
     with raises(MissingExtra, "transformers", cure="demur[clip]"):
         open_encoder(f"evaclip:{tmp_path}?trust_remote_code=yes")
+
+
+@pytest.mark.filterwarnings("ignore:running Python code")
+def test_texts_beyond_the_context_are_counted(repository):
+    encoder = opened(repository)
+    texts = ["a", "a " * 400]
+    assert [encoder.cut([text]) for text in texts] == [0, 1]
+    assert encoder.cut(texts) == 1

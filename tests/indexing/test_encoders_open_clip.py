@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -287,3 +289,22 @@ def test_torchvision_is_mended_only_where_it_is_broken():
     first, second, cpu = result.stdout.split()
     assert first == second
     assert first == "0" or cpu == "True"
+
+
+def test_the_page_names_models_that_the_library_has(folder):
+    import open_clip
+
+    page = (Path(__file__).parents[2] / "docs" / "encoders.md").read_text(encoding="utf-8")
+    section = page.partition("## open_clip")[2].partition("\n## ")[0]
+    names = {*re.findall(r"`(?:open_clip:)?([\w-]+/\w+)`", section)}
+    assert len(names) == 7
+    assert names <= {f"{model}/{tag}" for model, tag in open_clip.list_pretrained()}
+
+
+def test_texts_beyond_the_context_are_counted(folder):
+    """As the tokenizer cuts them: 77 tokens with the marks of begin and end."""
+    encoder = open_encoder(f"open_clip:tiny-eva02/{folder}/weights.pt")
+    words = ["cat " * n for n in (1, 74, 75, 76, 200)]
+    assert [encoder.cut([text]) for text in words] == [0, 0, 0, 1, 1]
+    assert encoder.cut(words) == 2
+    assert encoder.cut([]) == 0
