@@ -246,7 +246,7 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
             lambda: demur.grade("Which?", 3, "three"),
             "grade: answers=3: expected str | Sequence[str]",
         ),
-        (lambda: demur.grade("Which?", [], "three"), "grade: answers: "),
+        (lambda: demur.grade("Which?", [], "three"), "grade: answers.forms: "),
         (lambda: demur.grade("Which?", [""], "three"), "empty"),
         (lambda: demur.open_index(3), "open_index: folder=3: expected str | Path"),
     ):

@@ -30,6 +30,7 @@ from aiohttp import web
 from demur.core.errors import UsageError
 from demur.core.store import canonical, digest
 from demur.core.strict_json import loose_json
+from demur.testing.fake_batches import FakeBatches
 
 RETRYABLE = (
     "429",
@@ -158,6 +159,7 @@ class FakeEndpoint:
         seed: of the faults; the fault of a request depends only on the seed and the request.
         port: 0 picks a free one.
         models: names that it serves; () serves all.
+        batch_faults: what happens to each batch in turn (`demur.testing.fake_batches.FAULTS`), such as ``ok,lost``.
     """
 
     def __init__(
@@ -174,6 +176,7 @@ class FakeEndpoint:
         seed: int = 0,
         port: int = 0,
         models: Sequence[str] = (),
+        batch_faults: str = "",
     ) -> None:
         self._script, self._shares = parse_faults(faults)
         self._reply, self._latency_s, self._stall_s, self._retry_after_s = (
@@ -198,6 +201,7 @@ class FakeEndpoint:
         self.headers: deque[dict[str, str]] = deque(maxlen=100)
         """Headers of the last 100 requests."""
         self._met: Counter[str] = Counter()
+        self.batches = FakeBatches(batch_faults, self._answer_in_batch)
         self._runner: web.AppRunner | None = None
 
     @property
@@ -215,6 +219,7 @@ class FakeEndpoint:
         app.router.add_post("/v1/chat/completions", self._answer)
         app.router.add_get("/v1/models", self._list)
         app.router.add_get("/stats", self._stats)
+        self.batches.add_to(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._wanted_port)
@@ -366,6 +371,17 @@ class FakeEndpoint:
             self.paid[name] += 1
         return response
 
+    def _answer_in_batch(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Status and body of the reply to one call of a batch."""
+        name = digest(body, 32)
+        kind = self._next_fault(name)
+        if kind in _REFUSALS:
+            self.hurt[kind] += 1
+            status, message, code = _REFUSALS[kind]
+            return status, {"error": {"message": message, "code": code}}
+        self.paid[name] += 1
+        return 200, self._completion(body, self._reply(body))
+
     def prompt_tokens(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
         """(prompt tokens, those among them that were cached) that a reply's usage tells: four characters each."""
         return -(-len(canonical(messages)) // 4), 0
@@ -401,6 +417,7 @@ class FakeEndpoint:
             "object": "chat.completion",
             "created": 1_700_000_000,  # constant: answers depend only on the request
             "model": body["model"],
+            **({"service_tier": body["service_tier"]} if body.get("service_tier") else {}),
             "choices": [choice],
             "usage": {
                 "prompt_tokens": prompt,

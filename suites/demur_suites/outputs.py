@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 from demur.core.errors import BadInput, DataError, DemurError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import Response
-from demur.core.store import Problems, read_json, read_jsonl, read_records, storage_errors
+from demur.core.store import Problems, read_json, read_records, storage_errors
 from demur.core.untrusted import Choice, check
 from demur.corpora.formats import table_rows
+from demur.evaluation.asking import folder_name
 from demur.evaluation.run_folder import Answer
 from demur.scenarios.conditions import condition
 from demur_suites.base import Suite
 from demur_suites.records import Loaded, Outputs
-
-VERIFIED = "verified.jsonl"
-"""In a run folder: the probability that the model gives to each of its answers, where a suite asked for it."""
 
 
 def read_outputs(
@@ -66,7 +64,7 @@ def _read_folder(path: Path, found: dict[str, dict[str, Response]]) -> None:
         )
     for folder in folders:
         replies = _run(folder)
-        model = found.setdefault(str(_manifest(folder).get("system", folder.name)), {})
+        model = found.setdefault(name_of_run(folder), {})
         if twice := sorted(model.keys() & replies.keys()):
             raise UsageError(
                 f"an earlier path holds outputs of the same system to {len(twice):,} of its questions, the first is "
@@ -177,7 +175,7 @@ def changed_since(
             ]
             if other:
                 lines.append(
-                    f"{len(other)} of {len(asked)} replies of {manifest.get('system', folder.name)} answer other "
+                    f"{len(other)} of {len(asked)} replies of {name_of_run(folder)} answer other "
                     f"words or photos than these items hold now, the first is {other[0]}"
                 )
     return lines
@@ -254,6 +252,12 @@ def _runs(path: Path, holding: str = "rows.parquet") -> list[Path]:
     )
 
 
+def name_of_run(folder: Path) -> str:
+    """Whose run it is: the system's id, or the name that its folder has in place of it (``A=SYSTEM``)."""
+    system = str(_manifest(folder).get("system", folder.name))
+    return system if folder.name == folder_name(system) else folder.name
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     found = read_json(folder / "manifest.json")
     if not isinstance(found, dict):
@@ -284,12 +288,6 @@ def _run(folder: Path) -> dict[str, Response]:
             found[sample[answer.ask]] = answer.response
         else:
             problems.add(f"responses.jsonl ({answer.ask})", "no row of the run asked that")
-    if (folder / VERIFIED).is_file():
-        for place, line in read_jsonl(folder / VERIFIED, problems):
-            id = str(line.get("id"))
-            computed = _confidence(f"{place} ({id})", line, problems, "computed_confidence")
-            if id in found:
-                found[id] = found[id].model_copy(update={"computed_confidence": computed})
     if len(problems):
         raise BadInput(problems.summary(), more=problems.more, cure="run the same command again")
     return found

@@ -7,13 +7,12 @@ import json
 import random
 import sys
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
+from errors import raises
 from PIL import Image
 from strategies import sample
 
@@ -39,7 +38,6 @@ from demur_suites.mm_aqa.transforms.drawing import (
     sharpness_left,
     size_in,
 )
-from demur_suites.mm_aqa.transforms.pages import blur, mask
 from demur_suites.mm_aqa.transforms.questions import gates, years
 from demur_suites.mm_aqa.transforms.reading import grids, other_value
 from demur_suites.mm_aqa.verifying import (
@@ -48,7 +46,6 @@ from demur_suites.mm_aqa.verifying import (
     passes,
     read_vote,
     still_answerable,
-    structural,
 )
 from suites.tests import mm_aqa_models
 from suites.tests.mm_aqa_models import REWRITTEN
@@ -104,91 +101,6 @@ def test_all_22_are_there_and_say_what_they_need():
         assert transform(name).needs
 
 
-@pytest.mark.parametrize("name", IMAGES)
-@pytest.mark.parametrize("topic", ["photos", "flags", "maps"])
-def test_image_transformations_keep_their_guarantees(name, topic):
-    given = example("images", topic)
-    if "model" in transform(name).needs:
-        with pytest.raises(Infeasible):
-            made(name, given)
-        given = Given(
-            given.question,
-            given.images,
-            given.answers,
-            rewrite=lambda prompt, words: REWRITTEN,
-            limit=3,
-        )
-    one, again, other = (made(name, given, seed) for seed in (3, 3, 4))
-    assert structural(given, one) == ""
-    assert one.question == again.question
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(one.images, again.images, strict=True))
-    measured, before, after = one.measured, given.images[0], one.images[0]
-    assert other.images[0].size == before.size
-    if name == "multi-mask":
-        black = (np.asarray(after) == 0).all(axis=-1).mean()
-        assert measured["coverage"] >= 0.70
-        assert black >= 0.70
-        assert measured["rectangles"][0] >= 20
-    elif name == "aggressive-crop":
-        assert (np.asarray(after) == 127).all(axis=-1).mean() == pytest.approx(0.5, abs=0.02)
-    elif name == "adaptive-darkness":
-        assert measured["brightest"] <= 17
-        assert measured["stops"] == 3.91
-        assert np.asarray(after).max() > 0
-    elif name == "blur-edge-mask":
-        assert measured["blurred"] == pytest.approx(0.85, abs=0.01)
-        assert measured["sharpness_left"] < 0.5
-    elif name == "partial-occlusion":
-        assert measured["bars"] == 9
-        assert 0.4 < measured["coverage"] < 1
-    elif name == "overlay-label-mask":
-        assert measured["alpha"] == 0.6
-        assert np.asarray(after).std() < np.asarray(before).std()
-    else:
-        assert one.question != given.question
-        assert one.images == given.images
-
-
-@pytest.mark.parametrize("name", [n for n in DOCUMENTS if n != "temporal-drift"])
-def test_document_transformations_keep_their_guarantees(name):
-    given = example("documents", "export_partner" if name == "column-merge" else "airports")
-    one, again = made(name, given), made(name, given)
-    assert structural(given, one) == ""
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(one.images, again.images, strict=True))
-    m = one.measured
-    if name == "remove-numeric-token":
-        assert m["numbers_removed"] >= 0.95
-        assert m["words_removed"] >= 0.59
-    elif name == "corrupt-numeric-token":
-        assert all(0.2 - 1e-4 <= abs(c) <= 0.5 + 1e-4 for c in m["changes"])
-    elif name == "hide-evidence-page":
-        assert (len(m["hidden"]), len(m["cut"])) == (1, 1)
-        assert np.asarray(one.images[m["hidden"][0] - 1]).min() == 255
-        half = one.images[m["cut"][0] - 1]
-        box = (0, 0, half.width, half.height // 2)
-        if m["lost_half"][str(m["cut"][0])] == "lower":
-            box = (0, half.height // 2, half.width, half.height)
-        assert np.asarray(half.crop(box)).min() == 255
-    elif name == "remove-visual-element":
-        assert m["coverage"] >= 0.35
-    elif name == "distractor-rows":
-        assert m["rows_added"] >= 2
-    elif name == "column-merge":
-        assert any("Partner" in merged for merged in m["merged"])
-    elif name == "blur-figure-region":
-        assert "figure" in m["region"]
-        assert m["sharpness_left"] < 0.6
-    elif name == "contradictory-caption":
-        assert one.question.startswith(given.question)
-        assert " Note: " in one.question
-
-
-def test_fallbacks_can_always_be_done():
-    given = example("documents", "airports")
-    assert mask(given).measured["coverage"] >= 0.80
-    assert blur(given).measured["sharpness_left"] < 0.3
-
-
 def test_time_drifts_beyond_the_pages():
     given = Given(
         "In FY2015, and in 2016, what was it?", (), AnswerSpec(accepted=(("1",),)), seed=1
@@ -206,7 +118,7 @@ def test_time_drifts_beyond_the_pages():
     )
     quarter.limit = 2
     assert "2041" in transform("temporal-drift").apply(quarter).question
-    with pytest.raises(Infeasible, match="no year"):
+    with raises(Infeasible):
         transform("temporal-drift").apply(Given("What is it?", (), given.answers))
 
 
@@ -437,7 +349,7 @@ def test_a_set_is_built_killed_built_on_and_checked(tmp_path, monkeypatch):
     (half / "images").symlink_to(whole / "images")
     suite.build(half, pairs=6, ocr="no")
     assert (half / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
-    with pytest.raises(UsageError, match="other options"):
+    with raises(UsageError, "pairs", item=whole, cure="--out"):
         suite.build(whole, pairs=9)
 
 
@@ -452,7 +364,7 @@ def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp
         "verifier": f"python:{MODELS}:doubtful",
         "panel": f"python:{MODELS}:strict,python:{MODELS}:doubtful",
     }
-    with pytest.raises(UsageError, match="two models, not 1"):
+    with raises(UsageError, "1"):
         suite.build(tmp_path / "s", **options | {"panel": "python:a:b"})
     out = suite.build(tmp_path / "s", **options)
     decisions = [json.loads(line) for line in (out / "decisions.jsonl").read_text().splitlines()]
@@ -498,18 +410,18 @@ def test_a_set_holds_for_answers_images_and_code_of_models_not_for_their_names(
         whole._replace(seen=("another",)),
     ):
         three[1] = edited
-        with pytest.raises(UsageError, match=r"other options \(questions\)"):
+        with raises(UsageError, "(questions)", item=tmp_path, cure="--out"):
             suite.build(tmp_path, **options)
     three[1] = whole
     suite.build(tmp_path, **options)
     monkeypatch.setattr(build, "revision_of", lambda model: "edited")
-    with pytest.raises(UsageError, match=r"other options \(questions\)"):
+    with raises(UsageError, "(questions)", item=tmp_path, cure="--out"):
         suite.build(tmp_path, **options)
 
 
 def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_path, monkeypatch):
     suite = demur_suites.suite("mm_aqa")
-    with pytest.raises(PermanentError, match="no server answers there"):
+    with raises(PermanentError):
         suite.build(tmp_path / "s", pairs=2, ocr="no", verifier="http://127.0.0.1:9/v1#m")
     assert not list(tmp_path.glob("s/images/*"))
     pool_of(monkeypatch, *flags(2))
@@ -525,7 +437,7 @@ def test_a_missing_package_is_told_instead_of_failing_pair_by_pair(
     pool_of(monkeypatch, *[a for a in sample_corpus(0) if a.subset == subset][:8])
     monkeypatch.setitem(sys.modules, module, None)
     ocr._engine.cache_clear()
-    with pytest.raises(MissingExtra, match=r"suites\[mm-aqa\]"):
+    with raises(MissingExtra, cure="suites[mm-aqa]"):
         demur_suites.suite("mm_aqa").build(tmp_path)
 
 
@@ -545,26 +457,8 @@ def test_a_set_whose_replies_are_kept_needs_no_server(tmp_path, monkeypatch):
     (tmp_path / "decisions.jsonl").unlink()
     for kept in tmp_path.glob("calls.sqlite*"):
         kept.unlink()
-    with pytest.raises(PermanentError, match="no server answers there"):
+    with raises(PermanentError):
         suite.build(tmp_path, ocr="no", verifier=model)
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "after"),
-    [
-        ("How high is it, in metres?", "1,200", "How high is it, in kilograms?"),
-        ("What did it cost?", "$1,200", "What did it cost, in Swiss francs?"),
-        ("How long is its coast?", "2,413 km", "How long is its coast, in kilograms?"),
-        ("How large is its area in square kilometres?", "12", "How large is its area in litres?"),
-    ],
-)
-def test_a_unit_is_swapped_for_one_that_no_conversion_reaches(question, answer, after):
-    made_ = transform("unit-swap").apply(Given(question, (), AnswerSpec(accepted=((answer,),))))
-    assert made_.question == after
-    with pytest.raises(Infeasible, match="unit"):
-        transform("unit-swap").apply(
-            Given("Who is it?", (), AnswerSpec(accepted=(("5 apples",), ("m",))))
-        )
 
 
 def pool_of(monkeypatch, *questions) -> None:
@@ -717,7 +611,7 @@ def test_the_meaning_of_rewritten_questions_is_told_by_embeddings():
         similar=lambda a, b: 0.99,
     )
     one.rewrite = lambda prompt, words: REWRITTEN
-    with pytest.raises(Infeasible, match=r"meaning: 0\.010"):
+    with raises(Infeasible, "0.010"):
         transform("missing-context").apply(one)
     name, similar = build.meaning_by("")
     if name == "words":
@@ -757,7 +651,7 @@ def test_a_note_of_a_model_does_not_state_the_right_answer(note, passes):
     if passes:
         assert note in transform("contradictory-caption").apply(given).question
         return
-    with pytest.raises(Infeasible, match="states the right answer"):
+    with raises(Infeasible):
         transform("contradictory-caption").apply(given)
 
 
@@ -871,11 +765,3 @@ def test_any_beginning_of_a_pool_holds_every_topic():
         for n, topic in enumerate("aaaaaabbc")
     ]
     assert {a.topic for a in mixed(several, 0)[:3]} == set("abc")
-
-
-def test_the_unit_swap_is_chosen_where_it_is_asked_for_alone():
-    f = Features("documents", kind="descriptive", images=2, units=True)
-    assert "unit-swap" not in [c.name for c in select(f, []).order]
-    assert "unit-swap" in [c.name for c in select(replace(f, unit_swap=True), []).order]
-    assert rate("unit-swap", replace(f, units=False, unit_swap=True)).score < 0.25
-    assert category_of("unit-swap") == "semantic contradiction"

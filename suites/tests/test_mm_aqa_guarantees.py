@@ -1,4 +1,4 @@
-"""What each transformation of MM-AQA guarantees, on every photo, flag and map and every fourth document of the sample.
+"""What each transformation of MM-AQA guarantees: on some pictures and documents of the sample, or (slow) on many.
 
 Told from the pixels and words of the result, not from what the transformation says of itself. On pictures stand drawn
 boxes in the place of words, the right answer's among them; pages know theirs.
@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import io
 import random
-import runpy
 from collections import Counter
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from demur_suites.mm_aqa import conditions, pages
+from demur_suites.mm_aqa import pages
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
-from demur_suites.mm_aqa.ocr import Reader
 from demur_suites.mm_aqa.pool import COLUMNS, Answerable, sample_corpus
 from demur_suites.mm_aqa.transforms import Given, Infeasible, Made, Word, transform
 from demur_suites.mm_aqa.transforms.drawing import padded, sharpness
@@ -30,8 +27,8 @@ from demur_suites.mm_aqa.transforms.questions import years
 from demur_suites.mm_aqa.transforms.reading import grids, numeric, split
 from demur_suites.mm_aqa.verifying import structural
 
-pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
+FEW_OR_MANY = pytest.mark.parametrize("step", [60, pytest.param(4, marks=pytest.mark.slow)])
+"""One picture or document of so many."""
 
 
 @cache
@@ -179,10 +176,11 @@ IMAGE = [
 ]
 
 
+@FEW_OR_MANY
 @pytest.mark.parametrize("topic", ["photos", "flags", "maps"])
-def test_every_picture_loses_what_it_shall(topic):
+def test_a_picture_loses_what_it_shall(topic, step):
     seen = set()
-    for seed, one in enumerate(a for a in pool("images") if a.topic == topic):
+    for seed, one in enumerate([a for a in pool("images") if a.topic == topic][::step]):
         given = given_of(one, seed)
         if (key := given.images[0].tobytes()) in seen:
             continue
@@ -194,21 +192,13 @@ def test_every_picture_loses_what_it_shall(topic):
                 raise AssertionError(
                     f"{name} of {one.id} {given.images[0].size}: {error}"
                 ) from error
-    assert len(seen) > 100
+    assert len(seen) > 100 / step
 
 
 def test_every_question_about_a_picture_is_rewritten_past_the_gates():
-    """By the script of the benchmark in a model's place; M7 without any by another item's question."""
-    script = runpy.run_path(str(ROOT / "suites" / "benchmarks" / "mm_aqa.py"))["SCRIPT"]
-
-    def rewrite(prompt: str, words: dict[str, str]) -> str:
-        return next(line for key, line in script.items() if key in conditions.text(prompt))
-
-    names = [
-        n
-        for n in CATALOGUE
-        if category_of(n) in ("semantic unanswerability", "adversarial ambiguity")
-    ]
+    """By a script in a model's place; M7 without any by another item's question."""
+    kinds = ("semantic unanswerability", "adversarial ambiguity")
+    names = [n for n in CATALOGUE if category_of(n) in kinds]
     assert len(names) == 7
     borrowed = 0
     for seed, one in enumerate(pool("images")):
@@ -223,22 +213,9 @@ def test_every_question_about_a_picture_is_rewritten_past_the_gates():
             assert {"photos": "photo", "flags": "flag", "maps": "outline"}[
                 one.topic
             ] not in question
-        given.rewrite = rewrite
-        asked = {made_by(name, given).question for name in names}
-        assert len(asked) == 7
-        assert all(len(q) <= 1.2 * len(one.question) for q in asked)
+        given.rewrite = lambda prompt, words: "Which tower here was green?"
+        assert {made_by(name, given).question for name in names} == {given.rewrite("", {})}
     assert borrowed > 0.9 * len(pool("images"))
-
-
-@pytest.mark.parametrize("topic", ["photos", "flags", "maps"])
-def test_words_are_read_off_pictures_of_every_kind(topic):
-    pytest.importorskip("rapidocr", reason="no OCR: pip install './suites[mm-aqa]'")
-    reader = Reader()
-    for one in [a for a in pool("images") if a.topic == topic][::40]:
-        image = Image.open(io.BytesIO(one.pictures()[0].data)).convert("RGB")
-        for _, (x0, y0, x1, y1) in reader(image):
-            assert 0 <= x0 < x1
-            assert 0 <= y0 < y1
 
 
 # --- documents --------------------------------------------------------------------------------------
@@ -356,7 +333,8 @@ DEAR = [
 ]
 
 
-def test_every_fourth_document_loses_what_it_shall(monkeypatch):
+@FEW_OR_MANY
+def test_a_document_loses_what_it_shall(monkeypatch, step):
     """All its pages by what takes little; the first document of each country by what takes more as well."""
     monkeypatch.setattr(pages.Page, "png", bmp)
     countries, done = set(), Counter()
@@ -364,7 +342,7 @@ def test_every_fourth_document_loses_what_it_shall(monkeypatch):
         country = one.id.rsplit("-", 1)[0]
         first = country not in countries
         countries.add(country)
-        if seed % 4:
+        if seed % step:
             continue
         given = given_of(one, seed)
         for name in CHEAP + DEAR * first:
@@ -376,7 +354,7 @@ def test_every_fourth_document_loses_what_it_shall(monkeypatch):
             except Infeasible as error:
                 if name not in ("contradictory-caption", "temporal-drift", "column-merge"):
                     raise AssertionError(f"{name} of {one.id} (seed {seed})") from error
-    assert all(done[name] > 20 for name in CHEAP + DEAR), done
+    assert all(done[name] >= 80 // step for name in CHEAP + DEAR), done
 
 
 def bmp(page: pages.Page) -> bytes:

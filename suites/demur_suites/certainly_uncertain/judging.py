@@ -16,9 +16,9 @@ from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
 from demur_suites.certainly_uncertain.items import Pair
 from demur_suites.certainly_uncertain.measures import Reading, lave_idk
+from demur_suites.certainly_uncertain.refusal import RefusalJudge, declines
 from demur_suites.grading import ask_of, at_once
 from demur_suites.records import Grade
-from demur_suites.refusal import RefusalJudge, declines
 
 AT_ONCE = 64
 """Questions judged at a time."""

@@ -30,8 +30,8 @@ from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
 from demur.judge.measures.totals import macro_total
 from demur_suites import calibration as cal
+from demur_suites.certainly_uncertain.items import MEANING, Root, Uncertainty
 from demur_suites.records import Scored
-from demur_suites.taxonomy import MEANING, Root, Uncertainty
 
 Status = Literal["graded", "unjudged", "failed", "not asked"]
 BINS = 10

@@ -11,14 +11,13 @@ from demur.core.uris import read_image
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.certainly_uncertain.items import MEMBERS, Pair
+from demur_suites.certainly_uncertain.items import MEANING, MEMBERS, Pair, Uncertainty
 from demur_suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
 from demur_suites.gallery import Card, Row, glyph
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Reply as ShownReply
 from demur_suites.records import Scored
-from demur_suites.tables import n_note, number, scatter, table, with_n
-from demur_suites.taxonomy import MEANING, Uncertainty
+from demur_suites.tables import n_note, number, table, with_n
 
 CAPITAL = {c.value: c.value.capitalize() for c in Uncertainty} | {"total": "Total"}
 
@@ -295,7 +294,7 @@ def statistics_table(pairs: Sequence[Pair]) -> Table:
 
 
 def figures(scores: Sequence[Score]) -> list[Panel]:
-    """Reliability, and Figure 4."""
+    """Reliability; Figure 4 is a table."""
     stated = [
         Curve(
             s.model,
@@ -316,18 +315,6 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
             )
         )
         made.append(series_legend([(c.label, c.style) for c in [*stated, even]]))
-    scope = "extraneous" if any("extraneous" in s.by for s in scores) else "total"
-    for (x, y), (r, n) in correlations(scores, scope).items() if len(scores) > 2 else ():
-        if n > 1:
-            own = [(s, k) for k, s in enumerate(scores) if scope in s.by]
-            found = [(s.model, s.by[scope][x].value, s.by[scope][y].value, k) for s, k in own]
-            points = [(m, a, b, k) for m, a, b, k in found if a is not None and b is not None]
-            value = "undefined" if r is None else f"{r:.2f}"
-            made.append(
-                scatter(
-                    f"{TITLES[y]} by {TITLES[x]} ({scope}), r {value}, n {n}", points, TITLES[x]
-                )
-            )
     return made
 
 

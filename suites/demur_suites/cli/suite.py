@@ -223,8 +223,8 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
                 do = f"{command('annotate', '--out', queue, *more)}, then run the same build again"
                 note(f"people must {'settle' if more else 'label'} {n} item(s): {do}")
     note(
-        f"\nview the items: {command('suite', 'report', chosen.name, made, '-o', 'items.html')}",
-        f"next: {command('suite', 'run', chosen.name, made, '--system', 'model:openai/gpt-4o')}",
+        f"\nview the items: {command('suite', 'report', chosen.spelled, made, '-o', 'items.html')}",
+        f"next: {command('suite', 'run', chosen.spelled, made, '--system', 'model:openai/gpt-4o')}",
     )
     return 0
 
@@ -283,7 +283,7 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
         steps.stage("ask")
         folders = chosen.run(args.items, args.systems, args.out, steps=steps, **options)
     shown = command(
-        "suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html"
+        "suite", "report", chosen.spelled, *folders, "--items", args.items, "-o", "report.html"
     )
     note(f"\nnext: {shown}")
     silent = all_failed(folders)

@@ -55,7 +55,6 @@ class Options(NamedTuple):
     panel: str
     meaning: str
     ocr: str
-    unit_swap: str
     plan: bool
     concurrency: int
     budget: float
@@ -88,7 +87,7 @@ def build(out: Path, seed: int, options: Options) -> Path:
         plan = models.planned([a for a in questions if a.id not in known])
         write_json(out / "plan.json", plan.model_dump(mode="json"))
         return out / "plan.json"
-    kept = ("pool", "pairs", "rewriter", "verifier", "panel", "ocr", "unit_swap")
+    kept = ("pool", "pairs", "rewriter", "verifier", "panel", "ocr")
     recipe = {"seed": seed, **{name: getattr(options, name) for name in kept}}
     recipe["questions"] = digest(_made_of(questions, models), 16)
     similar = None
@@ -104,8 +103,7 @@ def build(out: Path, seed: int, options: Options) -> Path:
             )
             for subset in NAMES
         }
-        swap = options.unit_swap == "yes"
-        maker = Maker(out, seed, models, reader, others, swap, similar)
+        maker = Maker(out, seed, models, reader, others, similar)
         decisions = _decide(out, maker, questions)
     _finish(out, recipe, pool, decisions)
     return out

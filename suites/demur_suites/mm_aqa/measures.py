@@ -21,9 +21,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from demur.core.stats import Codes, Floats
+from demur.core.stats import Floats
 from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
+from demur_suites import calibration
 from demur_suites.calibration import folds
 
 
@@ -161,28 +162,22 @@ class Confidences(NamedTuple):
     abstained: Flags
     cluster: npt.NDArray[Any]
 
-    def take(self, rows: Codes) -> Confidences:
-        """These rows alone."""
-        return Confidences._make(column[rows] for column in self)
+
+def counted(found: Confidences, answered: Flags, rows: Flags | None = None) -> Matrix:
+    """The matrix of some rows (all by default) when a threshold lets these be answered; their own word counts too."""
+    rows = np.ones(len(answered), dtype=bool) if rows is None else rows
+    a, answers = found.answerable, answered & ~found.abstained
+    right = answers & found.correct
+    cells = (a & right, a & answers & ~right, a & ~answers, ~a & ~answers, ~a & answers)
+    return Matrix(*(int((cell & rows).sum()) for cell in cells))
 
 
-def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Matrix:
-    """The matrix when items with confidence <= tau (< tau when ``strictly``) are abstained on."""
-    below = found.confidence < tau if strictly else found.confidence <= tau
-    abstains = found.abstained | below
-    a, answered = found.answerable, ~abstains
-    return Matrix(
-        *(
-            int(x.sum())
-            for x in (
-                a & answered & found.correct,
-                a & answered & ~found.correct,
-                a & abstains,
-                ~a & abstains,
-                ~a & answered,
-            )
-        )
-    )
+def least_answered(found: Confidences, taus: Sequence[float] | None) -> Floats:
+    """Thresholds as the least confidence that is answered: above each tau; or every distinct confidence.
+
+    The least confidence as a threshold abstains on nothing: the best one is never worse than none.
+    """
+    return np.unique(found.confidence) if taus is None else np.nextafter(taus, math.inf)
 
 
 class Sweep(NamedTuple):
@@ -195,39 +190,31 @@ class Sweep(NamedTuple):
 
 
 def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
-    """Every threshold of a list, up to which is abstained; or every distinct confidence, below which is.
-
-    The least confidence as a threshold abstains on nothing: the best one is never worse than none.
-    """
-    values = (
-        tuple(taus) if taus is not None else tuple(float(v) for v in np.unique(found.confidence))
-    )
-    matrices = tuple(thresholded(found, tau, strictly=taus is None) for tau in values)
+    """Every threshold of a list, up to which is abstained; or every distinct confidence, below which is."""
+    least = least_answered(found, taus)
+    matrices = tuple(counted(found, found.confidence >= value) for value in least)
     top = best((place, m.mcc_ext) for place, m in enumerate(matrices))
-    place = None if top is None else top[0]
-    return Sweep(
-        matrices,
-        None if place is None else values[place],
-        None if place is None else matrices[place],
-    )
+    if top is None:
+        return Sweep(matrices, None, None)
+    return Sweep(matrices, float((least if taus is None else taus)[top[0]]), matrices[top[0]])
 
 
 def cross_validated(
     found: Confidences, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0
-) -> Matrix | None:
-    """The matrix when each fold of pairs takes the threshold that is best on the others: what a user would get.
+) -> float | None:
+    """`mcc_ext` when each fold of pairs takes the threshold that is best on the others: what a user would get.
 
     None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
     """
     if len(np.unique(found.cluster)) < k:
         return None
-    place = folds([str(c) for c in found.cluster], k, seed)
-    total = np.zeros(5)
-    for fold in range(k):
-        others, held = (found.take(np.flatnonzero(rows)) for rows in (place != fold, place == fold))
-        tau = sweep(others, taus).tau
-        total += thresholded(held, -math.inf if tau is None else tau, strictly=taus is None)
-    return Matrix(*(int(v) for v in total))
+    fold = folds([str(c) for c in found.cluster], k, seed)
+    grid = least_answered(found, taus).tolist()
+
+    def mcc(answered: Flags, rows: Flags) -> float | None:
+        return counted(found, answered, rows).mcc_ext
+
+    return calibration.cross_validated(found.confidence, mcc, fold, grid)[1]
 
 
 def curve(found: Confidences) -> tuple[float | None, float | None]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, OPTIONAL, Subset, category_of
+from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, Subset, category_of
 from demur_suites.mm_aqa.routing import Dependency, Kind
 from demur_suites.mm_aqa.transforms import transform
 
@@ -46,8 +46,6 @@ class Features:
         visual: words of the question for something seen (`demur_suites.mm_aqa.routing.visual_words`).
         complexity: words of the question over 40, at most 1.
         dated: the question names a year; with a model that rewrites, any time.
-        units: question or answer names a unit.
-        unit_swap: whether that optional transformation may be used.
         has_model: whether a model rewrites.
         others: other questions of the set.
     """
@@ -64,8 +62,6 @@ class Features:
     visual: float = 0.0
     complexity: float = 0.0
     dated: bool = False
-    units: bool = False
-    unit_swap: bool = False
     has_model: bool = False
     others: int = 0
 
@@ -104,7 +100,6 @@ def rate(name: str, f: Features) -> Choice:
             ("numbers" in needs and not f.numbers, "no number on the pages"),
             ("pages" in needs and f.images < 2, "one page"),
             ("dates" in needs and not f.dated, "no date in the question"),
-            ("units" in needs and not f.units, "no unit in question or answer"),
             (
                 changes == "image" and f.dependency and not f.dependency.on_image,
                 f"the picture is {f.dependency}",
@@ -150,8 +145,7 @@ def select(f: Features, made: Sequence[str]) -> Selected:
             transformation.
     """
     by_name, by_category = Counter(made), Counter(map(category_of, made))
-    names = [*CATALOGUE, *(OPTIONAL if f.unit_swap else ())]
-    rated = [rate(n, f) for n in names if CATEGORIES[category_of(n)] == f.subset]
+    rated = [rate(n, f) for n in CATALOGUE if CATEGORIES[category_of(n)] == f.subset]
     least = ELIGIBLE if any(c.score > ELIGIBLE for c in rated) else RELAXED
     eligible = [c for c in rated if c.score > least]
     order = sorted(

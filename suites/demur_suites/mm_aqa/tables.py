@@ -174,7 +174,7 @@ def results_table(scores: Sequence[Score], subset: Subset) -> Table:
         ),
         rows,
         *(note.format(tau=taus) for note in notes),
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -212,7 +212,7 @@ def beside_table(scores: Sequence[Score]) -> Table:
         rows,
         "malformed: a field of the output schema is missing; such a reply is neither an answer nor an abstention. Over "
         "the fixed n, every item that was asked, it counts as a wrong answer, as a failed and an unjudged one does.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -224,7 +224,7 @@ class Baseline(NamedTuple):
         matrix: None where it is undefined.
         n: replies behind it.
         tau: that was chosen on these items; None for a baseline without thresholds.
-        honest: the matrix when thresholds are chosen on other folds.
+        honest: its MCC when thresholds are chosen on other folds.
         rc_auc: area under risk over coverage, by trapezoids.
         aurc: mean risk over coverages.
     """
@@ -233,7 +233,7 @@ class Baseline(NamedTuple):
     matrix: Matrix | None
     n: int
     tau: float | None = None
-    honest: Matrix | None = None
+    honest: float | None = None
     rc_auc: float | None = None
     aurc: float | None = None
 
@@ -267,9 +267,8 @@ def baselines_table(scores: Sequence[Score]) -> Table:
         for b in baselines(s, subset):
             m = b.matrix
             rates = (*_rates(m)[:4], m.mcc_ext, m.mcc_abstain) if m is not None else [None] * 6
-            honest = b.honest.mcc_ext if b.honest else None
             rows.append(
-                (s.model, NAMES[subset], b.name, *rates, b.tau, honest, b.rc_auc, b.aurc, b.n)
+                (s.model, NAMES[subset], b.name, *rates, b.tau, b.honest, b.rc_auc, b.aurc, b.n)
             )
     return table(
         "mm-aqa-baselines",
@@ -287,7 +286,7 @@ def baselines_table(scores: Sequence[Score]) -> Table:
         "takes the tau that is best on the others. At random: p = 0.5, expected. Self-consistency and P(True) are systems "
         "of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'computed confidence'.",
         "RC-AUC, AURC: risk over coverage of the answered items; answering the unanswerable is an error.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -358,7 +357,7 @@ def sweep_table(scores: Sequence[Score]) -> Table:
         rows,
         "A stated confidence up to tau is an abstention; standard clause. The best tau on these items is an upper "
         "bound.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -434,7 +433,7 @@ def agents_table(scores: Sequence[Score]) -> Table:
         ),
         rows,
         "illegal: the Verifier asked for a revision where none was allowed; it counts as an abstention.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -507,8 +506,9 @@ def cards(
                     reply = replies.get(question_id(item.id, c))
                     if reply is not None and reply.grade is not None:
                         row: Row | None = reply.grade.reading
-                        words = row.reply.answer[:300] if row else ""
-                        words = words or reply.grade.reason
+                        words = (row.reply.answer[:300] if row else "") or reply.grade.reason
+                        if row and row.reply.confidence is not None:
+                            words += f" (confidence {row.reply.confidence})"
                         shown.append(ShownReply(f"{model}, {c}", glyph(reply), words))
             right = (
                 f"right: {item.answers.display_form}" if item.answerable else "right: to abstain"

@@ -35,9 +35,9 @@ from demur_suites.mm_aqa.routing import (
     visual_words,
 )
 from demur_suites.mm_aqa.selecting import Choice, Features, Selected
-from demur_suites.mm_aqa.transforms import Given, Infeasible, Made, accepted, transform
+from demur_suites.mm_aqa.transforms import Given, Infeasible, Made, transform
 from demur_suites.mm_aqa.transforms.pages import blur, figure, mask
-from demur_suites.mm_aqa.transforms.questions import unit_of, years
+from demur_suites.mm_aqa.transforms.questions import years
 from demur_suites.mm_aqa.transforms.reading import grids, numeric
 from demur_suites.mm_aqa.verifying import Vote, passes, read_vote, still_answerable, structural
 
@@ -103,7 +103,6 @@ class Maker:
         models: opened.
         reader: of the words on pages.
         others: subset -> (question, answer) of its questions.
-        unit_swap: whether that optional transformation may be used.
         similar: cosine of two questions' embeddings; None to compare their words.
         faults: errors that demur did not foresee.
     """
@@ -113,7 +112,6 @@ class Maker:
     models: Models
     reader: Reader
     others: dict[Subset, tuple[tuple[str, str], ...]]
-    unit_swap: bool
     similar: Callable[[str, str], float] | None
     faults: list[Exception] = field(default_factory=list)
 
@@ -185,8 +183,6 @@ class Maker:
             tables=sum(len(grids(w)) for w in words),
             figures=sum(figure(i, w) is not None for i, w in zip(images, words, strict=True)),
             numbers=sum(numeric(w) for page in words for w in page),
-            unit_swap=self.unit_swap,
-            units=unit_of(a.question, accepted(a.answers)) is not None,
             **common,
         )
         return features, ()

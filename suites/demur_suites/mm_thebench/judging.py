@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
-from typing import Any, TypeVar
+from typing import Any
 
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
@@ -40,9 +40,8 @@ from demur.judge.base import JudgeContext
 from demur.judge.local import LocalJudge
 from demur.judge.model import ModelJudge, target
 from demur.judge.untrusted_answer import candidate, forms_of
-from demur.models.run import run_sync
 from demur_suites.files import prompt_text
-from demur_suites.grading import ask_of, at_once
+from demur_suites.grading import ask_of
 from demur_suites.mm_thebench.chains import (
     LONGEST,
     chain_of,
@@ -56,9 +55,6 @@ from demur_suites.mm_thebench.chains import (
 from demur_suites.mm_thebench.items import BASE, Item, RubricItem, Step
 from demur_suites.mm_thebench.measures import Judged, Level, Mark, StepMatch, tokens
 
-T = TypeVar("T")
-AT_ONCE = 16
-"""Chains judged at once; the model's endpoint has a limit of its own."""
 NO_STEPS = "cues alone cut the steps: the judge's segmentation could not be read"
 PROMPTS = {
     "answer": ("question", "options", "answer", "reply", "mark"),
@@ -543,9 +539,6 @@ def best_mark(item: RubricItem, found: Sequence[Mark]) -> Mark:
     return Mark(satisfied=satisfied, hallucination=made_up, evidence=evidence)
 
 
-# --- many chains -----------------------------------------------------------------------------------
-
-
 def judge_by_rules(item: Item, response: Response) -> Judged:
     """Answer level alone, without a model."""
     if response.error:
@@ -553,31 +546,3 @@ def judge_by_rules(item: Item, response: Response) -> Judged:
     text, kind = chain_of(response)
     level, why = graded_by_rules(item, response)
     return Judged(id=item.id, answer=level, why=why, kind=kind, length=thinking_length(item, text))
-
-
-def judge_all(
-    judge: ChainJudge | None,
-    items: Sequence[Item],
-    outputs: Mapping[str, Response],
-    progress: Callable[[int], None] = lambda n: None,
-) -> dict[str, Judged]:
-    """Each item that has a reply, judged; without a judge, answers by rules. Items too complex are in no figure."""
-    pairs = [(i, outputs[i.id]) for i in items if i.id in outputs and not i.too_complex]
-    if judge is None:
-        return {i.id: judge_by_rules(i, r) for i, r in pairs}
-    return {
-        j.id: j for j in run_sync(all_of(judge, [judge.judge(i, r) for i, r in pairs], progress))
-    }
-
-
-async def all_of(
-    judge: ChainJudge | None,
-    work: Sequence[Coroutine[Any, Any, T]],
-    progress: Callable[[int], None],
-) -> list[T]:
-    """The results of all, `AT_ONCE` at a time; then the judge is closed."""
-    try:
-        return await at_once(work, AT_ONCE, progress)
-    finally:
-        if judge is not None:
-            await judge.close()

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from demur.core.records import Measure, Record
-from demur.core.stats import percentile, resampled
+from demur.core.stats import percentile, resampled, wilson
 from demur_suites.mm_thebench.items import Dimension, Item, RubricItem
 from demur_suites.mm_thebench.statistics import (
     Association,
@@ -348,11 +348,11 @@ def measures(
 
 
 def _measure(name: str, of: Ratio, among: Pairs, resamples: int, seed: int) -> Measure:
-    """The ratio of two sums over questions, with a bootstrap interval over questions."""
+    """The ratio of two sums over questions, with a bootstrap interval over them; Wilson's where they are all alike."""
     found = [
-        value
+        parts
         for item, judged in among
-        if not judged.failed and (value := of(item, judged)) is not None
+        if not judged.failed and (parts := of(item, judged)) is not None
     ]
     failed = sum(judged.failed for _, judged in among)
     rows = np.array(found, dtype=np.float64).reshape(-1, 2)
@@ -362,14 +362,18 @@ def _measure(name: str, of: Ratio, among: Pairs, resamples: int, seed: int) -> M
         drawn = resampled(rows.round(9), resamples, seed)
         with np.errstate(invalid="ignore", divide="ignore"):
             ends = percentile(drawn[:, 0] / drawn[:, 1], 0.95)
+    value, method = float(rows[:, 0].sum() / total) if total else None, "bootstrap"
+    if value is not None and ends and ends[0] == ends[1]:  # questions that do not differ
+        alike = None if name == "length" else wilson(value * len(rows), len(rows))
+        ends, method = alike, "wilson"
     low, high = ends or (None, None)
     return Measure(
         name=name,
-        value=float(rows[:, 0].sum() / total) if total else None,
+        value=value,
         n=len(rows),
         unjudged=len(among) - failed - len(rows),
         failed=failed,
         low=low,
         high=high,
-        interval=f"bootstrap(0.95,{resamples})" if ends else "",
+        interval=f"{method}(0.95)" if ends else "",
     )

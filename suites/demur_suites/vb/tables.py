@@ -45,6 +45,10 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
     return [t for t in found if t is not None]
 
 
+COMPARED = {"mefr": "MEFR", "selrank": "SelRank"}
+"""Components that a model may lack where others have them."""
+
+
 def _rank_key(value: float | None) -> float:
     """A composite by which to rank: an undefined one comes last; 0 is a value."""
     return -inf if value is None else value
@@ -85,21 +89,20 @@ def headline_table(scores: Sequence[Score]) -> Table:
         f"Scored as {' and '.join(MODES[m] for m in sorted({s.mode for s in scores}))}; the parser is "
         f"{' and '.join(sorted({s.parser for s in scores}))}.",
     ]
+    fewer: dict[str, list[str]] = {}
     for s in scores:
         asked, not_asked = s.counts["families"], s.counts["families_not_asked"]
         if not_asked:
             notes.append(
                 f"{s.model} was asked about {asked} of {asked + not_asked} strict families."
             )
-        lost = [
-            title
-            for name, title in (("mefr", "MEFR"), ("selrank", "SelRank"))
-            if s.measures[name].value is None
-        ]
+        lost = [t for n, t in COMPARED.items() if s.measures[n].value is None]
         if lost and s.measures["final"].value is not None:
-            notes.append(
-                f"{s.model}: {' and '.join(lost)} undefined, so its Final has fewer components: do not compare it."
-            )
+            fewer.setdefault(" and ".join(lost), []).append(s.model)
+    notes += [
+        f"{', '.join(models)}: {lost} undefined, so Final has fewer components: do not compare it."
+        for lost, models in fewer.items()
+    ]
     return table("vb-headline", "Headline results on the strict families.", columns, rows, *notes)
 
 

@@ -26,10 +26,9 @@ from demur.corpora.formats import inside
 from demur_suites.certainly_uncertain.build.calls import Form, drop, name_of, replies
 from demur_suites.certainly_uncertain.build.salient import holds_answer, stems
 from demur_suites.certainly_uncertain.build.scenes import sample
-from demur_suites.certainly_uncertain.items import IDK, Pair, folded
+from demur_suites.certainly_uncertain.items import IDK, Pair, Uncertainty, folded
+from demur_suites.certainly_uncertain.refusal import declines
 from demur_suites.files import items_by_id, keep_image, prompt_text
-from demur_suites.refusal import declines
-from demur_suites.taxonomy import Uncertainty
 
 CATEGORIES = (
     Uncertainty.KNOWLEDGE,

@@ -18,8 +18,8 @@ from demur_suites.certainly_uncertain.build.photo_pairs import YES_NO
 from demur_suites.certainly_uncertain.build.salient import PRESENCE, holds_answer, stems
 from demur_suites.certainly_uncertain.build.scenes import Asked, Scene
 from demur_suites.certainly_uncertain.items import Pair
+from demur_suites.certainly_uncertain.refusal import declines
 from demur_suites.files import prompt_text
-from demur_suites.refusal import declines
 
 FORM = Form(("Q", "A1", "A2"), ("Q", "A1", "A2"))
 _TELLTALE = re.compile(

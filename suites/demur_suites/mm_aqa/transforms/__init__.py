@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from demur.core.errors import DataError, UnknownPart
 from demur.core.records import AnswerSpec
-from demur_suites.mm_aqa.items import CATALOGUE, OPTIONAL
+from demur_suites.mm_aqa.items import CATALOGUE
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Need = Literal[
-    "image", "pages", "page", "numbers", "table", "dates", "units", "model", "answer", "others"
-]
-"""image: a picture. page, pages: one evidence page, or two. numbers, table: legible on a page. dates, units: named.
+Need = Literal["image", "pages", "page", "numbers", "table", "dates", "model", "answer", "others"]
+"""image: a picture. page, pages: one evidence page, or two. numbers, table: legible on a page. dates: named.
 model: that rewrites. answer: the right one. others: other questions of the set."""
 
 
@@ -134,9 +132,9 @@ def transform(name: str) -> Transform:
     Raises:
         UnknownPart: there is none; the error lists those that exist.
     """
-    if name not in CATALOGUE and name not in OPTIONAL:
+    if name not in CATALOGUE:
         raise UnknownPart(
-            "transformation", name, (*CATALOGUE, *OPTIONAL), hint="see suites/docs/mm_aqa.md"
+            "transformation", name, tuple(CATALOGUE), hint="see suites/docs/mm_aqa.md"
         )
     for module in ("pictures", "pages", "questions"):
         import_module(f"{__name__}.{module}")

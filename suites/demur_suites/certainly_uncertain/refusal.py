@@ -62,7 +62,7 @@ class RefusalJudge(ModelJudge):
     """A model that says whether a reply declines; kept in the ledger like every other judge's calls."""
 
     kind = "refusal"
-    prompt_package = "demur_suites"
+    prompt_package = "demur_suites.certainly_uncertain"
     prompt_name = "refusal.v1.md"
     schema = schema_of("refusal", [0, 1])
 
