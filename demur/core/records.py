@@ -102,7 +102,8 @@ class Evidence(Record):
     mode: str = ""
     """Mined only: the retrieval mode (``image->image``, ``image->title``, ``text->text``, ``lexical`` ...)."""
     rank: int | None = None
-    """1 is the best: in the search that found it, or in its source's own order."""
+    """1 is the best: in the search that found it, in its source's own ranking, or, of what a source ships unranked, in a
+    draw."""
     score: float | None = None
 
     @classmethod

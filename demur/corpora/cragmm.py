@@ -30,6 +30,8 @@ from demur.corpora.rows import records
 OPTIONS = {"images": "JSON Lines or CSV that maps image_url to path"}
 STORE = "chroma.sqlite3"
 LICENCE = "CC-BY-NC-4.0 (CRAG-MM); web pages keep their own licences"
+_TABLES = """SELECT count(*) FROM sqlite_master
+WHERE type = 'table' AND name IN ('embeddings', 'embedding_metadata')"""
 _ENTRIES = """SELECT e.id, e.embedding_id, m.key, COALESCE(m.string_value, m.int_value, m.float_value, m.bool_value)
 FROM embeddings AS e JOIN embedding_metadata AS m ON m.id = e.id ORDER BY e.id"""
 
@@ -67,6 +69,8 @@ def entries(file: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     try:
         uri = f"{file.resolve().as_uri()}?immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as store:
+            if store.execute(_TABLES).fetchone() != (2,):  # a view may compute without end
+                raise sqlite3.DatabaseError("it lacks the tables of entries")
             rows = store.execute(_ENTRIES)
             for (number, id_), fields in groupby(rows, key=lambda row: row[:2]):
                 yield f"{file.parent.name}:{number}", str(id_), {row[2]: row[3] for row in fields}
@@ -90,22 +94,24 @@ def documents(
         files: address of a picture -> path, of those that were downloaded.
         picture: the image at such a path; raises where it is missing or broken.
     """
-    entities = Seen()
+    known_ids = Seen()
 
     def of_entry(place: str, id_: str, fields: Mapping[str, Any]) -> list[Document]:
         if "image_url" not in fields:
             return [_passage(id_, fields)]
         known = parsed_json(str(fields.get("info") or "{}"))
-        found = [_entity(name, about) for name, about in known.items() if entities.add(name)]
+        found = [
+            _entity(name, about) for name, about in known.items() if known_ids.add(entity_id(name))
+        ]
         address = str(fields["image_url"])
-        if address in files:
+        if address not in files:
+            notes["pictures that were not downloaded"] += bool(files)
+        elif known_ids.add(address):
             names = [str(name) for name in parsed_json(str(fields.get("entities") or "[]"))]
             try:
                 found.append(_picture(address, names, picture(files[address])))
             except (DataError, StorageError) as error:
                 problems.add(f"{place} ({address})", str(error))
-        elif files:
-            notes["pictures that were not downloaded"] += 1
         return found
 
     made = records(((place, id_, (row,)) for place, id_, row in rows), of_entry, problems, notes)

@@ -6,8 +6,8 @@ title comes from the document (front matter, first heading, ``<title>``), else i
 order mark or an HTML ``charset`` names another encoding; a file without text is a problem.
 
 Pictures follow the texts, each once: its caption is what the first page that shows it says of it (else the file name),
-and it lies on that page. A page of a PDF that shows pictures or holds no text is rendered where ``pages=FOLDER`` says
-into which folder: then ``guide.pdf#page-3`` is that picture, and its words are the passage ``guide.pdf#page-3#text`` of
+and it lies on that page. A page of a PDF that shows pictures (lines count where there is no text) is rendered where
+``pages=FOLDER`` says into which folder: then ``guide.pdf#page-3`` is that picture, and its words are the passage ``guide.pdf#page-3#text`` of
 it, so that who must not see the one does not see the other. Pictures that cannot be used are named on the log, and so
 are files with other endings, by their number. One document, and the names of all files, are in memory.
 """
@@ -54,7 +54,7 @@ class Part(NamedTuple):
     picture: Path | None = None
     """Of the page, rendered."""
     unseen: bool = False
-    """Whether the page shows pictures, or has no text, and was not rendered."""
+    """Whether the page shows pictures and was not rendered."""
 
 
 MOST = 64 << 20
@@ -121,7 +121,7 @@ def documents(
     files = [file for file in files if file.resolve() not in skipped]
     skipped_endings: Counter[str] = Counter()
     endings = image_endings()
-    image_files = {file: None for file in files if file.suffix.lower() in endings}
+    image_files = {file: ("", "") for file in files if file.suffix.lower() in endings}
     known = {*PARTS, *TABLES}
     links = (
         file
@@ -129,24 +129,21 @@ def documents(
         if file.is_symlink() and (_ending(file.name.lower()) in known or file in image_files)
     )
     check(root, [Choice("folder", str(link)) for link in links], folder=root)
-    folder = root if root.is_dir() else root.parent
     reading = _Reading(
-        folder, problems, {} if unused is None else unused, licence, pages, root.name
+        root, problems, {} if unused is None else unused, licence, pages, image_files
     )
     for file in files:
         ending = _ending(file.name.lower())
         if ending in TABLES:
             try:
-                yield from tables.read(
-                    ending, str(file), problems, {"licence": licence} if licence else {}
-                )
+                yield from reading.rows_of(file, ending)
             except (DataError, UsageError) as error:  # a folder may hold tables of other things
                 problems.add(reading.name_of(file), f"{error.message}; leave it out")
         elif ending in PARTS:
             yield from reading.parts_of(file, ending)
         elif file not in image_files:
             skipped_endings[f".{ending} files" if ending else "without an ending"] += 1
-    for file in dict.fromkeys([*image_files, *reading.shown]):
+    for file in image_files:
         yield from reading.picture(file)
     if skipped_endings.total() == len(files):
         known_endings = ", ".join(sorted(known))
@@ -166,18 +163,27 @@ def documents(
 class _Reading:
     """One reading of a folder: what its pages show, and what of it cannot be used."""
 
-    folder: Path
+    root: Path
     problems: Problems
     unused: dict[str, str]
     licence: str
     pages: Path | None
-    source: str
-    shown: dict[Path, tuple[str, str]] = field(default_factory=dict)
-    """Picture -> its caption, and the page that shows it."""
+    pictures: dict[Path, tuple[str, str]]
+    """File -> its caption, and the page that shows it; "" where none does."""
+    in_rows: set[Path] = field(default_factory=set)
+    """Pictures that rows of tables hold, by their absolute paths."""
 
     def name_of(self, file: Path) -> str:
         """The path of a file below the folder."""
-        return file.relative_to(self.folder).as_posix()
+        return file.relative_to(self.root if file != self.root else self.root.parent).as_posix()
+
+    def rows_of(self, file: Path, ending: str) -> Iterator[Document]:
+        """The documents of a table."""
+        options = {"licence": self.licence} if self.licence else {}
+        for document in tables.read(ending, str(file), self.problems, options):
+            if document.image is not None:
+                self.in_rows.add(Path(document.image.uri))
+            yield document
 
     def parts_of(self, file: Path, ending: str) -> Iterator[Document]:
         """The documents of a text file or a PDF."""
@@ -189,16 +195,14 @@ class _Reading:
             return
         for part in parts:
             if part.unseen:
-                why = "the page shows pictures, or has no text, and is not rendered"
-                self.unused[f"{name}{part.suffix}"] = why
+                self.unused[f"{name}{part.suffix}"] = "the page shows pictures and is not rendered"
             for shown in part.shown:
                 self._note_shown(shown, file)
         useful = [part for part in parts if part.text.strip() or part.picture]
-        if not useful:
-            self.problems.add(
-                name, "holds no text (scanned pages need text recognition); leave it out"
-            )
-        elif len(useful) < len(parts):
+        if not useful and not any(part.shown for part in parts):
+            why = "holds no text (scanned pages need text recognition, or rendering: ?pages=FOLDER)"
+            self.problems.add(name, f"{why}; leave it out")
+        elif 0 < len(useful) < len(parts):
             skipped = len(parts) - len(useful)
             log.warning("%s: skipped %d of %d pages, which hold no text", name, skipped, len(parts))
         for part in useful:
@@ -215,9 +219,11 @@ class _Reading:
                 )
 
     def picture(self, file: Path) -> Iterator[Document]:
-        """The document of a picture; none where it cannot be read."""
+        """The document of a picture; none where a row of a table is it, or it cannot be read."""
+        if file.absolute() in self.in_rows:
+            return
         name = self.name_of(file)
-        caption, page = self.shown.get(file, ("", ""))
+        caption, page = self.pictures[file]
         try:
             image = image_at(file)
         except (DataError, StorageError) as error:
@@ -228,19 +234,22 @@ class _Reading:
         )
 
     def _note_shown(self, shown: Shown, document: Path) -> None:
+        folder = self.root if self.root.is_dir() else self.root.parent
         try:
-            file = file_of(shown, document, self.folder)
+            file = file_of(shown, document, folder)
+            if file not in self.pictures:
+                raise DataError("there is no such picture", cure="put it there, or take it out")
         except DataError as error:
-            place = brief(shown.place, 80)
-            self.unused[f"{self.name_of(document)}: {place}"] = str(error)
+            self.unused[f"{self.name_of(document)}: {brief(shown.place, 80)}"] = str(error)
             return
-        self.shown.setdefault(file, (shown.caption.strip(), self.name_of(document)))
+        if not self.pictures[file][1]:
+            self.pictures[file] = (shown.caption.strip(), self.name_of(document))
 
     def _document(self, name: str, *, ending: str = "", **fields: Any) -> Iterator[Document]:
         yield from valid_document(
             self.problems,
             name,
-            source=self.source,
+            source=self.root.name,
             licence=self.licence,
             attributes={"format": ending or name.rpartition(".")[2].lower()},
             **fields,
@@ -416,6 +425,7 @@ def _html(file: Path) -> Iterator[Part]:
 def _pdf(file: Path, pages: Path | None = None) -> Iterator[Part]:
     with importing(f"reading {file.name}", extra="pdf", module="pypdfium2", broken=True):
         import pypdfium2
+        from pypdfium2 import raw
     with storage_errors(file):
         data = file.read_bytes()
     try:
@@ -431,8 +441,11 @@ def _pdf(file: Path, pages: Path | None = None) -> Iterator[Part]:
             page = pdf[number - 1]
             words = page.get_textpage()
             text = words.get_text_bounded().replace("\r\n", "\n").replace("\ufffe", "-")
-            images = page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE])
-            pictured = not text.strip() or any(True for _ in images)
+            kinds = [raw.FPDF_PAGEOBJ_IMAGE]
+            if not text.strip():  # a scan, or a drawing
+                kinds += [raw.FPDF_PAGEOBJ_PATH, raw.FPDF_PAGEOBJ_SHADING]
+            # forms within forms could be endless
+            pictured = any(True for _ in page.get_objects(filter=kinds, max_depth=2))
             words.close()
             page.close()
             picture = rendered.page(file, number) if rendered and pictured else None

@@ -12,6 +12,8 @@ from demur.core.store import write_atomic
 
 DPI = 144
 """Dots per inch of a rendered page; the same as in MMLongBench-Doc's own code."""
+MOST_SIDE = 4096
+"""Pixels of a page's longer side; larger pages (posters) are rendered coarser."""
 OPEN = 4
 """Documents kept open; questions about one document follow each other."""
 
@@ -52,7 +54,9 @@ class Rendered:
         import pypdfium2
 
         try:
-            picture = pdf[number - 1].render(scale=DPI / 72).to_pil().convert("RGB")
+            page = pdf[number - 1]
+            scale = min(DPI / 72, MOST_SIDE / max(page.get_size()))
+            picture = page.render(scale=scale).to_pil().convert("RGB")
         except (pypdfium2.PdfiumError, ValueError, MemoryError):
             return None
         data = io.BytesIO()

@@ -56,14 +56,14 @@ def pictures_in(text: str, *, markdown: bool) -> Iterator[Shown]:
 
 
 def file_of(shown: Shown, document: Path, root: Path) -> Path:
-    """The file of a picture.
+    """Where the file of a picture should be.
 
     Args:
         document: the file that shows it; relative paths start beside it, those with a slash in front at ``root``.
         root: the folder of all documents.
 
     Raises:
-        DataError: it is an address, content, or no file below the folder.
+        DataError: it is an address, content, or leads out of the folder.
     """
     if shown.place.startswith("data:"):
         raise DataError("it stands in the page itself", cure="save it as a file beside the page")
@@ -72,7 +72,4 @@ def file_of(shown: Shown, document: Path, root: Path) -> Path:
     path = unquote(shown.place.partition("#")[0].partition("?")[0])
     start = root if path.startswith("/") else document.parent
     below = os.path.normpath(os.path.relpath(start, root) + "/" + path.lstrip("/"))
-    file = inside(root, Path(below).as_posix())
-    if not file.is_file():
-        raise DataError("there is no such file", cure="put it there, or take it out of the page")
-    return file
+    return inside(root, Path(below).as_posix())

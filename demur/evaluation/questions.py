@@ -13,8 +13,8 @@ from demur.evaluation.options import RunOptions
 from demur.evaluation.run_folder import Task
 from demur.release import Release
 from demur.release.corpora import Corpora
+from demur.scenarios.contexts import Recipe, contexts
 from demur.scenarios.contexts import context as context_of
-from demur.scenarios.contexts import contexts
 from demur.scenarios.render import ask
 
 MAX_QUESTIONS = 20_000_000
@@ -107,7 +107,7 @@ def left_out(options: RunOptions, samples: Sequence[Sample]) -> list[str]:
     notes = []
     possible = [s for s in drawn(options, samples) if s.gold and s.negatives]
     for recipe in options.recipes:
-        if recipe.k and (recipe.gold, recipe.negatives, recipe.short) == ("any", "any", "use_all"):
+        if recipe.k and recipe == Recipe(recipe.scenario, recipe.k, recipe.pick, recipe.order):
             missing = sum(context_of(s, recipe, options.seed) is None for s in possible)
             if missing:
                 notes.append(

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import re
-import tempfile
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -33,13 +32,14 @@ from demur.core.errors import (
 )
 from demur.core.in_order import map_in_order
 from demur.core.progress import QUIET, Progress
-from demur.core.records import Request
+from demur.core.records import Request, Response
 from demur.core.store import replacing, storage_errors
+from demur.core.strict_json import loose_json
 from demur.core.text import command
 from demur.models import wire
 from demur.models.budget import Budget
 from demur.models.ledger import Entry, Ledger
-from demur.models.prices import Prices, cost_if_known, price_at_most
+from demur.models.prices import Price, Prices, cost_if_known, price_at_most
 from demur.models.sent import SentBatch, SentCall
 
 if TYPE_CHECKING:
@@ -47,27 +47,20 @@ if TYPE_CHECKING:
     from demur.models.client import ModelClient
     from demur.models.endpoint import Endpoint
 
-MOST_LINES, MOST_BYTES = 50_000, 190_000_000
-"""Of a file; OpenAI takes 50,000 calls and 200 MB."""
+MOST_LINES, MOST_BYTES = 50_000, 100_000_000
+"""Of a file, in memory; OpenAI takes 50,000 calls and 200 MB."""
 TRIES = 3
 """Batches that a call is put into before it counts as failed."""
 POLL_S, POLL_MOST_S = 1.0, 60.0
 """Seconds between two questions whether a batch has ended: the first, and the longest."""
 _AT_ONCE = 512
-"""Lines of results that are kept in one transaction."""
+"""Lines of a file of results that are kept in one transaction."""
 _NEVER_BEGAN = ("failed", "expired", "cancelled")
 """How a batch ends whose missing calls cost nothing."""
-_ENDED = ("completed", *_NEVER_BEGAN)
+_ENDED = ("completed", "lost", *_NEVER_BEGAN)
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class _Wave(NamedTuple):
-    """The calls of a wave to one model."""
-
-    client: ModelClient
-    calls: dict[bytes, Request]
 
 
 class Batches:
@@ -88,13 +81,20 @@ class Batches:
         """Batch -> (calls that were answered, all its calls)."""
         self._failures: dict[bytes, DemurError] = {}
         self._tries: Counter[bytes] = Counter()
-        self._waiting: dict[str, _Wave] = {}
+        self._waiting: dict[ModelClient, dict[bytes, Request]] = {}
+        self._met: set[bytes] = set()
+
+    def meets(self, key: bytes) -> bool:
+        """Whether this is the first time that the command meets the reply to a call: work is repeated."""
+        is_new = key not in self._met
+        self._met.add(key)
+        return is_new
 
     def defer(self, client: ModelClient, key: bytes, request: Request) -> DemurError:
         """The error of a call that the ledger has no reply to: that of its last batch, or it is in the next."""
         if (failure := self._failures.get(key)) is not None:
             return copy.copy(failure)
-        self._waiting.setdefault(client.id, _Wave(client, {})).calls[key] = request
+        self._waiting.setdefault(client, {})[key] = request
         return Deferred("it waits for a batch", item=request.item, cure="run the same command")
 
     def fail(self, key: bytes, error: DemurError) -> None:
@@ -123,7 +123,7 @@ class Batches:
             UsageError: an earlier batch was sent to another server.
             StorageError: a file or the ledger cannot be written.
         """
-        models = [_ModelBatches(self, *wave) for wave in self._waiting.values()]
+        models = [_ModelBatches(self, *wave) for wave in self._waiting.items()]
         if self.file is not None:
             raise await self._write(self.file, models)
         self.waves += 1
@@ -137,12 +137,12 @@ class Batches:
     async def _write(self, file: Path, models: Sequence[_ModelBatches]) -> DemurError:
         """Write the calls of each model to a file of its own; returns what ends the command."""
         parts = []
-        for model in models:
-            name = re.sub(r"[^A-Za-z0-9._-]+", "-", model.client.id)
-            path = file if len(models) == 1 else file.with_name(f"{file.stem}.{name}{file.suffix}")
+        for number, model in enumerate(models, 1):
+            name = f"{file.stem}.{number}-{re.sub('[^A-Za-z0-9.]+', '-', model.client.id)}"
+            path = file if len(models) == 1 else file.with_name(name + file.suffix)
             with replacing(path) as handle:
-                if number := await model.write(handle):
-                    parts.append(f"{number:,} calls to {model.client.id} in {path}")
+                if calls := await model.write(handle):
+                    parts.append(f"{calls:,} calls to {model.client.id} in {path}")
         reached = next((m.reached for m in models if m.reached is not None), None)
         if not parts and reached is not None:
             return reached
@@ -215,11 +215,11 @@ async def in_waves(
 
 
 class _ModelBatches:
-    """The batches of one model in one wave.
+    """The batches of one client in one wave.
 
     Args:
         batches: of the command.
-        client: of the model; it has a ledger and an HTTP endpoint.
+        client: has a ledger and an HTTP endpoint.
         calls: that its ledger has no reply to, by key.
     """
 
@@ -227,8 +227,7 @@ class _ModelBatches:
         self._batches, self.client, self._calls = batches, client, calls
         assert client.ledger is not None
         assert client.endpoint is not None
-        self.ledger: Ledger = client.ledger
-        self._endpoint: Endpoint = client.endpoint
+        self.ledger, self._endpoint = client.ledger, client.endpoint
         self.reached: BudgetReached | None = None
         """Set when calls did not fit into the budget."""
 
@@ -237,28 +236,56 @@ class _ModelBatches:
         from demur.models.batch_server import BatchServer
 
         async with BatchServer(self._endpoint, self.client.retry) as server:
-            in_flight = [b for row in self._rows() if (b := await self._adopt(server, row))]
+            rows = self.ledger.sent.batches(self.client.id)
+            in_flight = [batch for row in rows if (batch := await self._adopt(server, row))]
             sent_keys = {key for batch in in_flight for key in self.ledger.sent.calls(batch.id)}
-            todo = [key for key in self._calls if key not in sent_keys]
-            while todo and (batch := await self._start(server, todo, in_flight)):
-                in_flight.append(batch)
+            todo = deque(key for key in self._calls if key not in sent_keys)
+            is_one_by_one = self._batches.most_lines < MOST_LINES
+            while todo and not (is_one_by_one and in_flight):
+                batch, lines = await self._next_part(todo, self._endpoint.name)
+                if not lines:
+                    break
+                in_flight.append(await self._send(server, batch, lines))
             await map_in_order(lambda b: self._finish(server, b), in_flight, len(in_flight) or 1)
         return bool(in_flight)
 
     async def write(self, handle: IO[bytes]) -> int:
         """Write the calls for the user to send, as far as the budget goes; returns their number."""
-        calls = self._reserve(list(self._calls))
-        if self.client.budget is not None:  # they are counted when their replies are read
-            self.client.budget.settle_batch((call.reserved, 0.0) for call in calls)
-        batch, to_write = self._record("", [call._replace(reserved=0) for call in calls])
-        written = await self._write_lines(handle, to_write, is_limited=False)
-        self.ledger.sent.remove_calls(batch.id, [c.key for c in to_write if c.key not in written])
-        return len(written)
+        todo, count = deque(self._calls), 0
+        while todo:
+            _, lines = await self._next_part(todo, "")
+            handle.writelines(lines)
+            count += len(lines)
+        return count
 
     # --- out
 
-    def _rows(self) -> list[SentBatch]:
-        return self.ledger.sent.batches(self.client.id)
+    async def _next_part(
+        self, todo: deque[bytes], address: str
+    ) -> tuple[SentBatch, Sequence[bytes]]:
+        """Take as many calls as a file may hold, and record those that the budget allows and nobody else is asking.
+
+        Returns:
+            The batch, and its lines.
+        """
+        lines: dict[bytes, bytes] = {}
+        size = 0
+        while todo and len(lines) < self._batches.most_lines and size < MOST_BYTES:
+            key = todo.popleft()
+            try:
+                lines[key] = await self._endpoint.batch_line(key.hex(), self._calls[key])
+                size += len(lines[key])
+            except ItemError as error:
+                self._batches.fail(key, error)
+        calls = self._reserve(list(lines))
+        label = "" if self.client.budget is None else self.client.budget.label
+        batch = SentBatch(uuid.uuid4().hex, "", self.client.id, address, label=label)
+        if not address:  # the calls count when their replies are read
+            self._settle((call, 0.0) for call in calls)
+            calls = [call._replace(reserved=0) for call in calls]
+        keys = self.ledger.record_batch(batch, calls)
+        self._settle((call, 0.0) for call in calls if call.key not in keys)
+        return batch, [lines[call.key] for call in calls if call.key in keys]
 
     def _reserve(self, keys: Sequence[bytes]) -> list[SentCall]:
         """The first of some calls, as far as the budget goes."""
@@ -269,72 +296,21 @@ class _ModelBatches:
             amounts = budget.reserve_batch(mosts)
             if len(amounts) < len(keys):
                 self.reached = budget.reached(mosts[len(amounts)])
-        return [
-            SentCall(key, self._calls[key].item, amount)
-            for key, amount in zip(keys, amounts, strict=False)
-        ]
+        return [SentCall(k, self._calls[k].item, a) for k, a in zip(keys, amounts, strict=False)]
 
-    def _record(
-        self, address: str, calls: Sequence[SentCall]
-    ) -> tuple[SentBatch, Sequence[SentCall]]:
-        """Record a batch before it is sent; returns it with those calls that nobody else is asking."""
-        label = "" if self.client.budget is None else self.client.budget.label
-        batch = SentBatch(uuid.uuid4().hex, "", self.client.id, address, label=label)
-        keys = self.ledger.record_batch(batch, calls)
-        return batch, [call for call in calls if call.key in keys]
-
-    async def _write_lines(
-        self, handle: IO[bytes], calls: Iterable[SentCall], *, is_limited: bool
-    ) -> set[bytes]:
-        """Write the lines of some calls, if limited as many as a server takes; returns their keys."""
-        written: set[bytes] = set()
-        for call in calls:
-            try:
-                pieces = await self._endpoint.batch_line(call.key.hex(), self._calls[call.key])
-            except ItemError as error:
-                self._batches.fail(call.key, error)
-                continue
-            is_full = handle.tell() + sum(map(len, pieces)) > MOST_BYTES
-            if is_limited and is_full and written:
-                break
-            handle.writelines(pieces)
-            written.add(call.key)
-        return written
-
-    async def _start(
-        self, server: BatchServer, todo: list[bytes], in_flight: Sequence[SentBatch]
-    ) -> SentBatch | None:
-        """Start a batch with the first of ``todo``, which it takes from there; None if none could be started."""
-        most_lines = self._batches.most_lines
-        if most_lines < MOST_LINES and in_flight:  # the server wants one at a time
-            return None
-        reserved = self._reserve(todo[:most_lines])
-        if not reserved:
-            return None
-        batch, calls = self._record(self._endpoint.name, reserved)
-        with tempfile.TemporaryDirectory(prefix="demur-batch-") as folder:
-            path = Path(folder) / f"{batch.id}.jsonl"
-            with storage_errors(path), path.open("wb") as handle:
-                written = await self._write_lines(handle, calls, is_limited=True)
-            not_sent = [call for call in reserved if call.key not in written]
-            self.ledger.sent.remove_calls(batch.id, [call.key for call in not_sent])
-            self._settle((call, 0.0) for call in not_sent)
-            del todo[: len(reserved)]
-            todo += [call.key for call in calls if call.key not in written]
-            if not written:
-                self.ledger.sent.remove(batch.id)
-                return None
-            try:
-                batch = batch._replace(file=await server.upload(path))
-            except DemurError:
-                self._forget(batch)
-                raise
-        self.ledger.sent.update(batch.id, file=batch.file)
-        batch = batch._replace(name=await server.start(batch.file))
-        self.ledger.sent.update(batch.id, name=batch.name)
-        self.client.counts.sent += len(written)
-        self._batches.show(batch.id, 0, len(written))
-        return batch
+    async def _send(
+        self, server: BatchServer, batch: SentBatch, lines: Sequence[bytes]
+    ) -> SentBatch:
+        try:
+            file = await server.upload(batch.id, b"".join(lines))
+        except DemurError:
+            self._forget(batch)
+            raise
+        self.ledger.sent.update(batch.id, file=file)
+        name = await server.start(file)
+        self.ledger.sent.update(batch.id, name=name)
+        self.client.counts.sent += len(lines)
+        return batch._replace(file=file, name=name)
 
     async def _adopt(self, server: BatchServer, batch: SentBatch) -> SentBatch | None:
         """A batch that an earlier command recorded, with its name; None if it never began."""
@@ -346,20 +322,19 @@ class _ModelBatches:
             )
         while not batch.name and self.ledger.is_being_sent(batch):
             await asyncio.sleep(POLL_S)
-            row = next((row for row in self._rows() if row.id == batch.id), None)
-            if row is None:
+            batches = {row.id: row for row in self.ledger.sent.batches(self.client.id)}
+            if batch.id not in batches:
                 return None
-            batch = row
-        if not batch.name and batch.file and (name := await server.find(batch.file)):
-            self.ledger.sent.update(batch.id, name=name)
-            batch = batch._replace(name=name)
-        if batch.name:
-            return batch
-        self._forget(batch)
-        return None
+            batch = batches[batch.id]
+        name = batch.name or (await server.find(batch.file) if batch.file else "")
+        if not name:
+            self._forget(batch)
+            return None
+        self.ledger.sent.update(batch.id, name=name)
+        return batch._replace(name=name)
 
     def _forget(self, batch: SentBatch) -> None:
-        """Forget a batch whose calls cost nothing."""
+        """Forget a batch, whose calls without a reply cost nothing."""
         self._settle((call, 0.0) for call in self.ledger.sent.calls(batch.id).values())
         self.ledger.sent.remove(batch.id)
 
@@ -371,80 +346,67 @@ class _ModelBatches:
         Raises:
             PermanentError: the server refused it, or refuses all calls.
         """
-        total, wait = len(self.ledger.sent.calls(batch.id)), POLL_S
-        while True:
-            state = await server.state(batch.name)
-            status = "lost" if state is None else str(state.get("status"))
-            if state is None or status in _ENDED:
-                break
-            with suppress(TypeError, ValueError, AttributeError):
-                counted = state.get("request_counts") or {}
-                self._batches.show(batch.id, int(counted.get("completed") or 0), total)
-            await asyncio.sleep(wait)
-            wait = min(1.5 * wait, POLL_MOST_S)
-        refusals: list[PermanentError] = []
-        for which in ("output_file_id", "error_file_id"):
-            if state and (file := state.get(which)):
-                lines: list[str] = []
-                async for line in server.lines(str(file)):
-                    lines.append(line)
-                    if len(lines) == _AT_ONCE:
-                        await self._keep(batch, lines, refusals)
-                        lines.clear()
-                await self._keep(batch, lines, refusals)
+        total = len(self.ledger.sent.calls(batch.id))
+        state = await self._ended(server, batch, total)
+        status = str(state.get("status"))
+        refusals: list[DemurError] = []
+        for file in filter(None, map(state.get, ("output_file_id", "error_file_id"))):
+            async for lines in server.lines(str(file)):
+                refusals += self._keep(lines)
         unanswered = self.ledger.sent.calls(batch.id)
-        if status in _NEVER_BEGAN:  # else nobody says what they cost
-            self._settle((call, 0.0) for call in unanswered.values())
-        self.ledger.sent.remove(batch.id)
+        if status in _NEVER_BEGAN:
+            self._forget(batch)
+        else:  # nobody says what they cost
+            self.ledger.sent.remove(batch.id)
         self._batches.show(batch.id, total - len(unanswered), total)
-        if status == "failed" and not refusals:
-            self._refuse(state or {}, len(unanswered))
-        else:
-            self._batches.try_again(unanswered, f"the batch is {status}")
         if refusals:
             raise refusals[0]
+        if status == "failed":
+            self._refuse(state, len(unanswered))
+        else:
+            self._batches.try_again(unanswered, f"the batch is {status}")
 
-    async def _keep(
-        self, batch: SentBatch, lines: Iterable[str], refusals: list[PermanentError]
-    ) -> None:
-        """Keep the replies in some lines of results; a line that answers nothing, or again, is left out."""
-        open_calls = self.ledger.sent.calls(batch.id)
+    async def _ended(self, server: BatchServer, batch: SentBatch, total: int) -> dict[str, Any]:
+        """Wait until a batch has ended; its state."""
+        wait = POLL_S
+        while (state := await server.state(batch.name)).get("status") not in _ENDED:
+            counts = state.get("request_counts")
+            answered = counts.get("completed") if isinstance(counts, Mapping) else 0
+            self._batches.show(batch.id, answered if isinstance(answered, int) else 0, total)
+            await asyncio.sleep(wait)
+            wait = min(1.5 * wait, POLL_MOST_S)
+        return state
+
+    def _keep(self, lines: Iterable[str]) -> list[DemurError]:
+        """Keep the replies in some lines of results; returns the refusals of all calls among them."""
+        refusals: list[DemurError] = []
         costs: list[tuple[SentCall, float | None]] = []
-        for key, read in _replies(lines, self._endpoint):
-            if (call := open_calls.pop(key, None)) is None:
-                continue
-            cost: float | None = 0.0
-            if isinstance(read, _Paid):
-                cost = self.client.cost_of(read.answer, "batch")
-                self.ledger.unsaved.append(
-                    Entry.of(key, self.client.id, call.item, read.raw, read.answer, cost)
-                )
-            elif isinstance(read, ItemError):
-                self._batches.fail(key, read)
-            elif isinstance(read, PermanentError):
-                refusals.append(read)
+        for reply in keep_replies(self.ledger, lines, lambda _: self.client.price, self._endpoint):
+            key, error = reply.call.key, reply.error
+            if error is None:
+                self._batches.meets(key)
+                self.client.count(reply.answer)
+            elif isinstance(error, ItemError):
+                self._batches.fail(key, error)
+            elif isinstance(error, PermanentError):
+                refusals.append(error)
             else:
-                cost = None if getattr(read, "paid", False) else 0.0
-                self._batches.try_again([key], read.message)
-            costs.append((call, cost))
-        while not self.ledger.write():  # another process is writing
-            await asyncio.sleep(0.02)
-        removed = self.ledger.sent.remove_calls(batch.id, [call.key for call, _ in costs])
-        self._settle((call, cost) for call, cost in costs if call.key in removed)
+                self._batches.try_again([key], error.message)
+            costs.append((reply.call, reply.cost))
+        self._settle(costs)
+        return refusals
 
     def _settle(self, costs: Iterable[tuple[SentCall, float | None]]) -> None:
         """Count what calls cost, in US dollars; None: nobody reported it, and what was reserved stays."""
-        counts, budget = self.client.counts, self.client.budget
-        known: list[tuple[int, float]] = []
+        counts, known = self.client.counts, []
         for call, cost in costs:
-            counts.money += cost or 0.0
-            if cost is None and self.client.price is not None:
-                counts.unreported += 1
-                counts.money += call.reserved / 1e9
             if cost is not None:
                 known.append((call.reserved, cost))
-        if budget is not None:
-            budget.settle_batch(known)
+            elif self.client.price is not None:
+                counts.unreported += 1
+            counts.money += call.reserved / 1e9 if cost is None else cost
+        if self.client.budget is not None:
+            self.client.budget.settle_batch(known)
 
     def _refuse(self, state: Mapping[str, Any], calls: int) -> None:
         """A batch did not begin: the next ones are smaller, if it was too large.
@@ -466,31 +428,60 @@ class _ModelBatches:
         )
 
 
-class _Paid(NamedTuple):
-    """A reply that is kept."""
+class BatchReply(NamedTuple):
+    """What a line of results says of a call."""
 
-    raw: str
-    answer: Any
+    batch: SentBatch
+    call: SentCall
+    answer: Response
+    cost: float | None
+    """US dollars; None if nobody reported it."""
+    error: DemurError | None
+    """Why there is no reply in the ledger."""
 
 
-def _replies(
-    lines: Iterable[str], endpoint: Endpoint | None = None
-) -> Iterator[tuple[bytes, _Paid | DemurError]]:
-    """Key and reply, or what came instead, of each line of results."""
-    from demur.models.batch_server import replies_of
+def keep_replies(
+    ledger: Ledger,
+    lines: Iterable[str],
+    price_of: Callable[[str], Price | None],
+    endpoint: Endpoint | None = None,
+) -> list[BatchReply]:
+    """Keep the replies in some lines of results; a line that answers nothing that was sent, or again, is left out.
 
-    for reply in filter(None, map(replies_of, lines)):
-        key, status, body = reply
+    Args:
+        lines: JSONL of OpenAI's batch API, or of ``vllm run-batch``.
+        price_of: model id -> its price.
+        endpoint: that was asked; reads refusals.
+    """
+    replies: dict[bytes, BatchReply] = {}
+    for line in lines:
+        try:
+            value = loose_json(line)
+            key, response = bytes.fromhex(value["custom_id"]), value.get("response") or {}
+            status, body = response.get("status_code"), response.get("body") or value.get("error")
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue
+        if key in replies or (sent := ledger.sent.find(key)) is None:
+            continue
+        raw, answer = json.dumps(body, ensure_ascii=False), Response()
+        cost: float | None = 0.0
+        error: DemurError | None = None
         if status == 200:
             try:
-                name = endpoint.name if endpoint else "batch"
-                yield key, _Paid(body, wire.read_paid(body, served_by=name)[0])
-            except TransientError as error:
-                yield key, error
+                answer, _ = wire.read_paid(raw, served_by=endpoint.name if endpoint else "batch")
+                cost = cost_if_known(price_of(sent[0].model), answer.usage, "batch")
+                entry = Entry.of(key, sent[0].model, sent[1].item, raw, answer, cost)
+                ledger.unsaved.append(entry)
+            except TransientError as fault:  # a broken reply was paid for
+                cost, error = None, fault
         elif status and endpoint is not None:
-            yield key, endpoint.refusal_in_batch(status, body)
+            error = endpoint.refusal_in_batch(status, raw)
         else:
-            yield key, TransientError(wire.error_message(body))
+            error = TransientError(wire.error_message(raw))
+        replies[key] = BatchReply(*sent, answer, cost, error)
+    ledger.write(last=True)
+    removed = {key for key, r in replies.items() if ledger.sent.remove_calls(r.batch.id, [key])}
+    return [reply for key, reply in replies.items() if key in removed]
 
 
 class ImportedReplies(NamedTuple):
@@ -499,7 +490,7 @@ class ImportedReplies(NamedTuple):
     replies: int
     """Replies that are in the ledger now."""
     failed: Mapping[str, int]
-    """Why calls have none -> their number."""
+    """The most frequent reasons why calls have none -> their number."""
     unknown: int
     """Lines about calls that this ledger does not wait for: answered before, or of another."""
 
@@ -517,45 +508,23 @@ def import_batch(file: Path, results: Path, prices: Path | None = None) -> Impor
     """
     if not file.is_file():
         raise UsageError("no such ledger", item=file, cure="name the one that the export named")
-    counts, table = _Import(), Prices(prices)
+    price_of, failed, counts = Prices(prices).find, Counter[str](), Counter[str]()
     with (
         Ledger(file) as ledger,
         storage_errors(results),
         results.open(encoding="utf-8-sig", errors="replace") as lines,
     ):
-        while part := list(islice(lines, _AT_ONCE)):
-            _import_lines([line for line in part if line.strip()], ledger, table, counts)
-    return ImportedReplies(counts.replies, dict(counts.failed.most_common(3)), counts.unknown)
-
-
-@dataclass
-class _Import:
-    """Counts so far, as of `ImportedReplies`."""
-
-    replies: int = 0
-    unknown: int = 0
-    failed: Counter[str] = field(default_factory=Counter)
-
-
-def _import_lines(lines: Sequence[str], ledger: Ledger, prices: Prices, counts: _Import) -> None:
-    """Keep the replies in some lines, then count their cost."""
-    costs: dict[str, list[tuple[int, float]]] = {}
-    replies = list(_replies(lines))
-    counts.unknown += len(lines) - len(replies)
-    for key, read in replies:
-        sent = ledger.sent.find(key)
-        if sent is None:
-            counts.unknown += 1
-        elif not isinstance(read, _Paid):
-            counts.failed[read.message] += 1
-        else:
-            batch, call = sent
-            cost = cost_if_known(prices.find(batch.model), read.answer.usage, "batch")
-            ledger.put(Entry.of(key, batch.model, call.item, read.raw, read.answer, cost))
-            ledger.sent.remove_calls(batch.id, [key])
-            costs.setdefault(batch.label, []).append((call.reserved, cost or 0.0))
-            counts.replies += 1
-    for label, amounts in costs.items():
-        budget = Budget(None, ledger.path, label)
-        budget.settle_batch(amounts)
-        budget.close()
+        while part := [line for line in islice(lines, _AT_ONCE)]:
+            replies = keep_replies(ledger, part, price_of)
+            counts["unknown"] += sum(map(bool, map(str.strip, part))) - len(replies)
+            failed.update(reply.error.message for reply in replies if reply.error)
+            counts["replies"] += sum(reply.error is None for reply in replies)
+            for label in {reply.batch.label for reply in replies}:
+                budget = Budget(None, file, label)
+                budget.settle_batch(
+                    (reply.call.reserved, reply.cost or 0.0)
+                    for reply in replies
+                    if reply.batch.label == label
+                )
+                budget.close()
+    return ImportedReplies(counts["replies"], dict(failed.most_common(3)), counts["unknown"])

@@ -6,11 +6,9 @@ https://platform.openai.com/docs/api-reference/batch
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
@@ -49,14 +47,13 @@ class BatchServer:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def upload(self, file: Path) -> str:
+    async def upload(self, name: str, lines: bytes) -> str:
         """Upload the lines of a batch; returns the server's name of the file."""
 
         async def once() -> Any:
-            with file.open("rb") as handle:
-                form = aiohttp.FormData({"purpose": "batch"})
-                form.add_field("file", handle, filename=file.name)
-                return await self._json("POST", "/files", data=form)
+            form = aiohttp.FormData({"purpose": "batch"})
+            form.add_field("file", lines, filename=f"{name}.jsonl")
+            return await self._json("POST", "/files", data=form)
 
         return str((await self._retried(once))["id"])
 
@@ -95,41 +92,39 @@ class BatchServer:
             after = f"&after={batches[-1]['id']}"
         return ""
 
-    async def state(self, batch: str) -> dict[str, Any] | None:
-        """A batch as the server describes it; None if the server has none of that name."""
+    async def state(self, batch: str) -> dict[str, Any]:
+        """A batch as the server describes it; with the status ``lost`` if the server has none of that name."""
         try:
             state: dict[str, Any] = await self._retried(
                 lambda: self._json("GET", f"/batches/{batch}")
             )
         except _NotThere:
-            return None
+            return {"status": "lost"}
         return state
 
-    async def lines(self, file: str) -> AsyncGenerator[str, None]:
-        """The lines of a file; after a broken connection from the first again."""
+    async def lines(self, file: str) -> AsyncGenerator[list[str], None]:
+        """The lines of a file, as they arrive; after a broken connection from the first again."""
         for attempt in range(1, self._retry.tries + 1):
             try:
-                async with aclosing(self._lines(file)) as lines:
-                    async for line in lines:
-                        yield line
+                async with aclosing(self._lines(file)) as parts:
+                    async for lines in parts:
+                        yield lines
                 return
             except TransientError as error:
                 await self._wait(attempt, error)
 
-    async def _lines(self, file: str) -> AsyncGenerator[str, None]:
+    async def _lines(self, file: str) -> AsyncGenerator[list[str], None]:
         rest = b""
         try:
             async with self._ask("GET", f"/files/{file}/content") as reply:
                 if reply.status != 200:
                     raise self._refusal(reply.status, reply.headers, await reply.text())
                 while chunk := await reply.content.readany():
-                    *whole, rest = (rest + chunk).split(b"\n")
-                    for line in whole:
-                        yield self._endpoint.scrub(line.decode("utf-8", "replace"))
+                    whole, _, rest = (rest + chunk).rpartition(b"\n")
+                    yield self._endpoint.scrub(whole.decode("utf-8", "replace")).split("\n")
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._endpoint.fault(error, _TIMEOUT_S) from None
-        if rest:
-            yield self._endpoint.scrub(rest.decode("utf-8", "replace"))
+        yield [self._endpoint.scrub(rest.decode("utf-8", "replace"))]
 
     def _ask(self, method: str, path: str, **sent: Any) -> Any:
         place, _, query = path.partition("?")
@@ -192,18 +187,3 @@ class BatchServer:
 
 class _NotThere(PermanentError):
     """The server has no such thing."""
-
-
-def replies_of(line: str) -> tuple[bytes, int, str] | None:
-    """(key, HTTP status, body) of a line of results; status 0 of a line that was not processed; None of another line.
-
-    https://platform.openai.com/docs/guides/batch, and ``vllm run-batch``.
-    """
-    try:
-        value = loose_json(line)
-        key = bytes.fromhex(value["custom_id"])
-        reply = value.get("response") or {}
-        status = int(reply.get("status_code") or 0)
-        return key, status, json.dumps(reply.get("body") or value.get("error"), ensure_ascii=False)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None

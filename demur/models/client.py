@@ -373,7 +373,8 @@ class ModelClient:
                 reply = None if stored is None else self._read_stored(key, stored)
                 if reply is not None:
                     self.counts.joined += wait > 0
-                    self.counts.cached += wait == 0
+                    is_new = self._batches is None or self._batches.meets(key)
+                    self.counts.cached += wait == 0 and is_new
                     return reply
                 if self._batches is not None and self.endpoint is not None:
                     raise self._batches.defer(self, key, request)
@@ -520,7 +521,9 @@ class ModelClient:
         faults: dict[str, int],
     ) -> float | None:
         """Commit a reply to the ledger and count it; returns its price in US dollars, None if unknown."""
-        cost = self.cost_of(answer, wire.tier_of(raw) if request.service_tier else "")
+        self.count(answer)
+        tier = wire.tier_of(raw) if request.service_tier else ""
+        cost = cost_if_known(self.price, answer.usage, tier)
         if key is not None and self.ledger is not None:
             until = monotonic() + WAIT_S
             entry = Entry.of(key, self.id, request.item, raw, answer, cost, faults)
@@ -530,14 +533,13 @@ class ModelClient:
                 await asyncio.sleep(0.02)
         return cost
 
-    def cost_of(self, answer: Response, tier: str) -> float | None:
-        """Count a usable reply; its price in US dollars, None if unknown."""
+    def count(self, answer: Response) -> None:
+        """Count a usable reply."""
         usage, counts = answer.usage, self.counts
         counts.replies += 1
         counts.prompt += usage.prompt
         counts.completion += usage.completion
         counts.prefix_cached += usage.cached
-        return cost_if_known(self.price, usage, tier)
 
     async def close(self) -> None:
         """Wait for the replies to calls that were sent, then close the connections and the ledger.

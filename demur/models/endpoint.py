@@ -300,15 +300,15 @@ class Endpoint:
 
     # --- batches (`demur.models.batch_server`)
 
-    async def batch_line(self, name: str, request: Request) -> list[bytes]:
-        """A request as a line of a batch file, in pieces.
+    async def batch_line(self, name: str, request: Request) -> bytes:
+        """A request as a line of a batch file.
 
         Raises:
             ItemError: an image cannot be read.
         """
         body, _ = await self._body(request, self._adapted - {"stream", "stream_options"})
         head = f'{{"custom_id":"{name}","method":"POST","url":"/v1/chat/completions","body":'
-        return [head.encode(), *body, b"}\n"]
+        return b"".join((head.encode(), *body, b"}\n"))
 
     def refusal_in_batch(self, status: int, text: str) -> CallError:
         """The error for a line of a batch that was refused; `Fault` if the next batch sends it another way."""

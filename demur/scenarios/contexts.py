@@ -7,7 +7,8 @@ therefore paired.
 
 The first distractors have the kinds that gold has, text or picture: else "is a picture shown?" would tell Realistic
 from Adversarial without a look at it. Where no distractor has them, or k is too small for both, a sample has neither
-scenario. The number of pieces still tells: as in the paper, Realistic shows gold beside the k of Adversarial.
+scenario. The number of pieces still tells: as in the paper, Realistic shows gold beside the k of Adversarial
+(``pieces=as-realistic`` shows as many in both).
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from demur.core.text import whole_number
 Pick = Literal["ranked", "random", "hardest"]
 Short = Literal["use_all", "exclude"]
 Side = Literal["any", "text", "image", "both"]
+Pieces = Literal["k", "as-realistic"]
 
 PICKS: tuple[Pick, ...] = ("ranked", "random", "hardest")
 SHORTS: tuple[Short, ...] = ("use_all", "exclude")
 SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
+PIECES: tuple[Pieces, ...] = ("k", "as-realistic")
 WITHOUT_EVIDENCE = frozenset(Scenario) - {Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL}
 FOUR = tuple(s.value for s in Scenario if s.shows_evidence)
 """The scenarios of VLM-DeflectionBench (section 3.5)."""
@@ -49,6 +52,8 @@ class Recipe(NamedTuple):
         gold: modality of the gold evidence; excludes samples without it.
         negatives: modality of the distractors; ``both`` needs at least one of each. By default (``any``) gold's own
             come first; other choices are the caller's, and may tell where gold is.
+        pieces: adversarial only: k distractors (the paper), or ``as-realistic``: as many more as the sample has gold, so
+            that the number of pieces tells nothing; excludes samples that have too few.
     """
 
     scenario: Scenario
@@ -58,6 +63,7 @@ class Recipe(NamedTuple):
     short: Short = "use_all"
     gold: Side = "any"
     negatives: Side = "any"
+    pieces: Pieces = "k"
 
     def __str__(self) -> str:
         """Canonical text; equal recipes have equal text."""
@@ -66,7 +72,7 @@ class Recipe(NamedTuple):
         names = ["order"] if self.scenario is Scenario.ORACLE else ["k", "pick", "order", "short"]
         names += [
             name
-            for name in ("gold", "negatives")
+            for name in ("gold", "negatives", "pieces")
             if getattr(self, name) != self._field_defaults[name]
         ]
         parts = [f"{name}={getattr(self, name)}" for name in names]
@@ -110,6 +116,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
         "short": SHORTS,
         "gold": SIDES,
         "negatives": SIDES,
+        "pieces": PIECES if scenario is Scenario.ADVERSARIAL else PIECES[:1],
     }
     for name, choices in allowed.items():
         if name in values and values[name] not in choices:
@@ -270,7 +277,7 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
     Returns:
         None if the recipe needs a modality that the sample lacks, has ``short=exclude`` and the sample has fewer than k
         distractors, or has a k above 0 and the sample has no distractors, or none among the first k of a kind that
-        gold has.
+        gold has; or too few stand in for gold.
     """
     gold = _of_modality(sample.gold, recipe.gold)
     shows_gold = recipe.scenario in (Scenario.ORACLE, Scenario.REALISTIC)
@@ -286,7 +293,10 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
         return None
     if recipe.negatives == "both" and recipe.k < 2:
         return None
-    used_distractors = pool[: recipe.k]
+    stand_ins = len(gold) if recipe.pieces == "as-realistic" else 0
+    if stand_ins and len(pool) < recipe.k + stand_ins:
+        return None
+    used_distractors = pool[: recipe.k + stand_ins]
     if recipe.k and recipe.negatives == "any" and not _kinds(gold) <= _kinds(used_distractors):
         return None
     visible_gold = gold if shows_gold else []

@@ -127,7 +127,8 @@ class InfoSeek(NativeSource):
             keyed = ((evqa.page_key(url), [url, page]) for _, url, page in self._read_pages())
             base = Lookup(keyed, set(map(evqa.page_key, urls.values())))
             if not self._has_urls:  # a title that is no page's says nothing
-                urls = {id_: url for id_, url in urls.items() if base.get(evqa.page_key(url))}
+                there = {url for url in set(urls.values()) if base.get(evqa.page_key(url))}
+                urls = {id_: url for id_, url in urls.items() if url in there}
         else:
             base = self._look_up_articles({qid for qid, _ in entities.values()})
         abouts = {

@@ -30,7 +30,6 @@ from aiohttp import web
 from demur.core.errors import UsageError
 from demur.core.store import canonical, digest
 from demur.core.strict_json import loose_json
-from demur.testing.fake_batches import FakeBatches
 
 RETRYABLE = (
     "429",
@@ -159,7 +158,6 @@ class FakeEndpoint:
         seed: of the faults; the fault of a request depends only on the seed and the request.
         port: 0 picks a free one.
         models: names that it serves; () serves all.
-        batch_faults: what happens to each batch in turn (`demur.testing.fake_batches.FAULTS`), such as ``ok,lost``.
     """
 
     def __init__(
@@ -176,7 +174,6 @@ class FakeEndpoint:
         seed: int = 0,
         port: int = 0,
         models: Sequence[str] = (),
-        batch_faults: str = "",
     ) -> None:
         self._script, self._shares = parse_faults(faults)
         self._reply, self._latency_s, self._stall_s, self._retry_after_s = (
@@ -201,7 +198,6 @@ class FakeEndpoint:
         self.headers: deque[dict[str, str]] = deque(maxlen=100)
         """Headers of the last 100 requests."""
         self._met: Counter[str] = Counter()
-        self.batches = FakeBatches(batch_faults, self._answer_in_batch)
         self._runner: web.AppRunner | None = None
 
     @property
@@ -219,12 +215,15 @@ class FakeEndpoint:
         app.router.add_post("/v1/chat/completions", self._answer)
         app.router.add_get("/v1/models", self._list)
         app.router.add_get("/stats", self._stats)
-        self.batches.add_to(app)
+        self.add_routes(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._wanted_port)
         await site.start()
         self.port = self._runner.addresses[0][1]
+
+    def add_routes(self, app: web.Application) -> None:
+        """Routes of a subclass."""
 
     async def stop(self) -> None:
         """Stop listening and drop connections."""
@@ -316,7 +315,7 @@ class FakeEndpoint:
         if kind in ("500", "502", "503"):
             return _error(int(kind), "the engine fell over", "server_error")
         if kind in ("401", "404", "413", "too-long", "text-only", "quota"):
-            status, message, code = _REFUSALS[kind]
+            status, message, code = REFUSALS[kind]
             return _error(status, message, code)
         if kind == "html":
             return web.Response(
@@ -371,17 +370,6 @@ class FakeEndpoint:
             self.paid[name] += 1
         return response
 
-    def _answer_in_batch(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Status and body of the reply to one call of a batch."""
-        name = digest(body, 32)
-        kind = self._next_fault(name)
-        if kind in _REFUSALS:
-            self.hurt[kind] += 1
-            status, message, code = _REFUSALS[kind]
-            return status, {"error": {"message": message, "code": code}}
-        self.paid[name] += 1
-        return 200, self._completion(body, self._reply(body))
-
     def prompt_tokens(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
         """(prompt tokens, those among them that were cached) that a reply's usage tells: four characters each."""
         return -(-len(canonical(messages)) // 4), 0
@@ -428,7 +416,7 @@ class FakeEndpoint:
         }
 
 
-_REFUSALS = {
+REFUSALS = {
     "401": (401, "Incorrect API key provided.", "invalid_api_key"),
     "404": (404, "The model does not exist.", "model_not_found"),
     "413": (413, "Request entity too large.", "too_large"),
@@ -469,9 +457,11 @@ def _abort(request: web.Request) -> None:
 
 
 @contextmanager
-def running(faults: str = "", **options: Any) -> Iterator[FakeEndpoint]:
-    """A `FakeEndpoint` in its own thread, for code without an event loop; options as for the class."""
-    server = FakeEndpoint(faults, **options)
+def running(
+    faults: str = "", *, kind: type[FakeEndpoint] = FakeEndpoint, **options: Any
+) -> Iterator[Any]:
+    """A `FakeEndpoint`, or a subclass, in its own thread, for code without an event loop; options as for the class."""
+    server = kind(faults, **options)
     loop = asyncio.new_event_loop()
     started = threading.Event()
     failure: list[BaseException] = []

@@ -346,4 +346,6 @@ def test_options_of_a_run_have_the_names_of_demur_run():
         "--encoder",
         "--trust-code",
         "--trust-hosts",
+        "--batch",
+        "--batch-file",
     }

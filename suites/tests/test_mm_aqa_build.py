@@ -30,7 +30,7 @@ from demur_suites.mm_aqa.people import proportional
 from demur_suites.mm_aqa.pool import Answerable, Pool, _of_samples, mixed, sample_corpus
 from demur_suites.mm_aqa.routing import Dependency
 from demur_suites.mm_aqa.selecting import Features, rate, select
-from demur_suites.mm_aqa.transforms import Given, Infeasible, Made, Word, transform
+from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, Word, transform
 from demur_suites.mm_aqa.transforms.drawing import (
     changed,
     coverage,
@@ -64,12 +64,12 @@ OTHERS = (
 
 
 @cache
-def example(subset: str, topic: str = "") -> Given:
+def example(subset: str, topic: str = "") -> Original:
     one = next(a for a in sample_corpus(0) if a.subset == subset and topic in (a.topic, ""))
     pictures = one.pictures()
     images = tuple(Image.open(io.BytesIO(p.data)).convert("RGB") for p in pictures)
     words = {id(i): p.words or [] for i, p in zip(images, pictures, strict=True)}
-    return Given(
+    return Original(
         one.question,
         images,
         one.answers,
@@ -79,16 +79,16 @@ def example(subset: str, topic: str = "") -> Given:
     )
 
 
-def made(name: str, given: Given, seed: int = 3, strength: float = 1.0) -> Made:
-    fresh = Given(
-        given.question,
-        given.images,
-        given.answers,
+def altered(name: str, original: Original, seed: int = 3, strength: float = 1.0) -> Altered:
+    fresh = Original(
+        original.question,
+        original.images,
+        original.answers,
         seed,
         strength,
-        given.words,
-        given.rewrite,
-        given.others,
+        original.words,
+        original.rewrite,
+        original.others,
     )
     return transform(name).apply(fresh)
 
@@ -102,24 +102,24 @@ def test_all_22_are_there_and_say_what_they_need():
 
 
 def test_time_drifts_beyond_the_pages():
-    given = Given(
+    original = Original(
         "In FY2015, and in 2016, what was it?", (), AnswerSpec(accepted=(("1",),)), seed=1
     )
-    one = transform("temporal-drift").apply(given)
+    one = transform("temporal-drift").apply(original)
     first, second = years(one.question)
     assert first > 2016
     assert second - first == 1
     assert "FY" in one.question
-    quarter = Given(
+    quarter = Original(
         "What was sold in Q3?",
         (),
-        given.answers,
+        original.answers,
         rewrite=lambda prompt, words: "What was sold in Q3 of 2041?",
     )
     quarter.limit = 2
     assert "2041" in transform("temporal-drift").apply(quarter).question
     with raises(Infeasible):
-        transform("temporal-drift").apply(Given("What is it?", (), given.answers))
+        transform("temporal-drift").apply(Original("What is it?", (), original.answers))
 
 
 @pytest.mark.parametrize("text", ["59,700", "12.5%", "$1,234.50", "(42)", "2023", "7"])
@@ -226,11 +226,11 @@ def test_votes():
 @pytest.mark.slow
 def test_words_are_read_off_a_page():
     pytest.importorskip("rapidocr", reason="no OCR: pip install './suites[mm-aqa]'")
-    given = example("documents", "airports")
-    page = given.images[1].crop((0, 120, 850, 300))
+    original = example("documents", "airports")
+    page = original.images[1].crop((0, 120, 850, 300))
     reader = Reader()
     read = reader(page)
-    told = {w.text for w in given.words(given.images[1]) if 125 < w.box[1] < 290}
+    told = {w.text for w in original.words(original.images[1]) if 125 < w.box[1] < 290}
     assert len({w.text for w in read} & told) >= 0.8 * len(told)
     assert Reader(ocr=False)(page) == []
 
@@ -284,14 +284,14 @@ def test_the_merged_column_is_that_of_the_row_asked_about():
     ]
     page = (Image.new("RGB", (850, 300), "white"),)
 
-    def asked(question: str, answer: str) -> Given:
-        return Given(question, page, AnswerSpec(accepted=((answer,),)), words=lambda _: words)
+    def asked(question: str, answer: str) -> Original:
+        return Original(question, page, AnswerSpec(accepted=((answer,),)), words=lambda _: words)
 
     partner = asked("With whom does Belgium trade?", "France")
-    assert made("column-merge", partner).measured["merged"] == ["Partner / Capital"]
+    assert altered("column-merge", partner).measured["merged"] == ["Partner / Capital"]
     for question, answer in (("Of whom is Guinea free?", "France"), ("How long?", "66 km")):
         with pytest.raises(Infeasible):  # "France 320 km" tells which is which
-            made("column-merge", asked(question, answer))
+            altered("column-merge", asked(question, answer))
 
 
 def test_rows_are_added_as_far_as_the_page_has_room():
@@ -307,24 +307,24 @@ def test_rows_are_added_as_far_as_the_page_has_room():
             for c in range(3)
         ]
         page = (Image.new("RGB", (300, 200), "white"),)
-        asked = Given(
+        asked = Original(
             "How many?", page, AnswerSpec(accepted=(("41",),)), words=lambda _, words=words: words
         )
         try:
-            added[foot] = made("distractor-rows", asked).measured["rows_added"]
+            added[foot] = altered("distractor-rows", asked).measured["rows_added"]
         except Infeasible:
             added[foot] = 0
     assert added == {196: 0, 170: 1, 100: 2}
 
 
 def test_bars_never_close_over_a_wide_picture():
-    wide = Given(
+    wide = Original(
         "What is it?",
         (Image.new("RGB", (400, 120), "red"),),
         AnswerSpec(accepted=(("a",),)),
         strength=9,
     )
-    assert made("partial-occlusion", wide, strength=9).measured["coverage"] < 1
+    assert altered("partial-occlusion", wide, strength=9).measured["coverage"] < 1
 
 
 def items(folder: Path) -> list[dict]:
@@ -552,8 +552,8 @@ def test_a_twin_that_people_disagree_on_waits_and_holds_up_no_other(tmp_path, mo
     ]
     told = []
     labels = [{}, {"ann": "uu", "bob": "ua"}, {"bob": "uu"}]
-    for given in labels:
-        for name, words in given.items():
+    for original in labels:
+        for name, words in original.items():
             queued = read_task(tmp_path / "a set/queue")[1]
             each = {"u": "unanswerable", "a": "answerable"}
             put_labels(
@@ -603,7 +603,7 @@ def test_a_sample_for_people_holds_categories_in_proportion():
 
 @pytest.mark.heavy
 def test_the_meaning_of_rewritten_questions_is_told_by_embeddings():
-    one = Given(
+    one = Original(
         "What is the capital of Chad?",
         (),
         AnswerSpec(accepted=(("x",),)),
@@ -625,12 +625,12 @@ def test_a_note_claims_nothing_that_holds_the_right_answer():
         ("What is the top export of Togo?", "crude petroleum"),
         ("What is the top export of Mali?", "gold"),
     )
-    told = Given(
+    told = Original(
         "What is the top export of Chad?", (), AnswerSpec(accepted=(("Petroleum",),)), others=others
     )
-    assert "gives gold here" in made("contradictory-caption", told).question
+    assert "gives gold here" in altered("contradictory-caption", told).question
     page = Image.effect_noise((60, 40), 90).convert("RGB")
-    again = Given(told.question, (page,), told.answers, strength=1.5, others=others)
+    again = Original(told.question, (page,), told.answers, strength=1.5, others=others)
     assert (
         transform("contradictory-caption").apply(again).images[0].tobytes() != page.tobytes()
     )  # mildly blurred, when tried again
@@ -646,13 +646,13 @@ def test_a_note_claims_nothing_that_holds_the_right_answer():
 )
 def test_a_note_of_a_model_does_not_state_the_right_answer(note, passes):
     """What a real small model wrote three times of three."""
-    given = Given("What is the aircraft prefix of Peru?", (), AnswerSpec(accepted=(("OB",),)))
-    given.rewrite = lambda prompt, words: note
+    original = Original("What is the aircraft prefix of Peru?", (), AnswerSpec(accepted=(("OB",),)))
+    original.rewrite = lambda prompt, words: note
     if passes:
-        assert note in transform("contradictory-caption").apply(given).question
+        assert note in transform("contradictory-caption").apply(original).question
         return
     with raises(Infeasible):
-        transform("contradictory-caption").apply(given)
+        transform("contradictory-caption").apply(original)
 
 
 def test_words_that_are_written_are_as_large_as_those_that_stood_there():
@@ -699,16 +699,16 @@ def test_a_crop_takes_what_the_rest_does_not_show_again():
     """Half of a flag of level bands, cut from its left, shows all of them."""
     bands = Image.new("RGB", (300, 200), "red")
     bands.paste("blue", (0, 0, 300, 100))
-    given = Given("Whose flag is it?", (bands,), AnswerSpec(accepted=(("Haiti",),)))
-    edges = {made("aggressive-crop", given, seed).measured["edge"][0] for seed in range(12)}
+    original = Original("Whose flag is it?", (bands,), AnswerSpec(accepted=(("Haiti",),)))
+    edges = {altered("aggressive-crop", original, seed).measured["edge"][0] for seed in range(12)}
     assert edges == {"top", "bottom"}
 
 
-def page_with(*lines: str) -> Given:
+def page_with(*lines: str) -> Original:
     page = Page()
     for line in lines:
         page.paragraph(line)
-    return Given(
+    return Original(
         "How many airports does Chad have?",
         (page.image,),
         AnswerSpec(accepted=(("44",),)),
@@ -717,20 +717,24 @@ def page_with(*lines: str) -> Given:
 
 
 def test_what_can_be_told_for_free_is_told():
-    given = page_with("Chad has 44 airports.")
-    as_it_was = Made(given.question, given.images, {"labels": 0})
-    assert still_answerable("blur-figure-region", given, as_it_was)
-    gone = Made(given.question, (erased(given.images[0], given.answer_words(given.images[0])),), {})
-    assert not still_answerable("remove-numeric-token", given, gone)
-    assert still_answerable("aggressive-crop", given, gone)  # half a picture is counted, too
-    assert still_answerable("overlay-label-mask", given, as_it_was)  # there is nothing to mask
-    assert not still_answerable("temporal-drift", given, as_it_was)  # its question is another
+    original = page_with("Chad has 44 airports.")
+    as_it_was = Altered(original.question, original.images, {"labels": 0})
+    assert still_answerable("blur-figure-region", original, as_it_was)
+    gone = Altered(
+        original.question,
+        (erased(original.images[0], original.answer_words(original.images[0])),),
+        {},
+    )
+    assert not still_answerable("remove-numeric-token", original, gone)
+    assert still_answerable("aggressive-crop", original, gone)  # half a picture is counted, too
+    assert still_answerable("overlay-label-mask", original, as_it_was)  # there is nothing to mask
+    assert not still_answerable("temporal-drift", original, as_it_was)  # its question is another
 
 
 def test_a_table_whose_wanted_row_would_stay_as_it_is_is_left_alone():
     page = Page()
     page.table([["Country", "Airports"], ["Chad", "44"], ["Mali", "30"], ["Niger", "26"]])
-    given = Given(
+    original = Original(
         "How many lakes does Peru have?",
         (page.image,),
         AnswerSpec(accepted=(("12",),)),
@@ -738,7 +742,7 @@ def test_a_table_whose_wanted_row_would_stay_as_it_is_is_left_alone():
     )
     for name in ("column-merge", "distractor-rows"):
         with pytest.raises(Infeasible):
-            made(name, given)
+            altered(name, original)
 
 
 def test_a_set_that_no_panel_has_checked_says_so(tmp_path, monkeypatch):

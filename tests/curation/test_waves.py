@@ -10,6 +10,7 @@ from collections import Counter
 import curation_world as world
 import pytest
 from errors import raises
+from fake_batches import BatchEndpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -145,7 +146,7 @@ def in_batches(plan, out, batch=True, **work):
 
 @pytest.mark.parametrize("judge", ["local", "model"])
 def test_a_build_in_batches_is_the_same_bytes_in_few_waves(source, tmp_path, prices, judge):
-    with running(reply=reply) as server:
+    with running(kind=BatchEndpoint, reply=reply) as server:
         plan = recipe(source, server, judge)
         plain = curate(plan, tmp_path / "plain", prices=prices)
         asked = server.requests
@@ -153,11 +154,11 @@ def test_a_build_in_batches_is_the_same_bytes_in_few_waves(source, tmp_path, pri
         assert server.requests == asked
         assert world.bytes_of(built.release.folder) == world.bytes_of(plain.release.folder)
         assert 0 < len(list(plain.release.samples())) < world.N  # the gates decide something
-        sent = server.batches.sent
+        sent = server.sent
         assert len(sent) == len(set(sent))
         models = Counter(
-            json.loads(server.batches.files[b["input_file_id"]].splitlines()[0])["body"]["model"]
-            for b in server.batches.batches.values()
+            json.loads(server.files[b["input_file_id"]].splitlines()[0])["body"]["model"]
+            for b in server.batches.values()
         )
         assert max(models.values()) <= 8
 
@@ -179,10 +180,10 @@ def test_a_build_killed_at_any_moment_goes_on_with_the_batches_that_it_sent(
             raise Killed
         return name
 
-    with running(reply=reply) as server:
+    with running(kind=BatchEndpoint, reply=reply) as server:
         plan = recipe(source, server, "model")
         whole = in_batches(plan, tmp_path / "whole", prices=prices)
-        sent = len(server.batches.sent)
+        sent = len(server.sent)
         monkeypatch.setattr(BatchServer, "start", start)
         kills = 0
         while True:
@@ -193,14 +194,14 @@ def test_a_build_killed_at_any_moment_goes_on_with_the_batches_that_it_sent(
                 kills += 1
         assert kills > 3
         assert world.bytes_of(built.release.folder) == world.bytes_of(whole.release.folder)
-        assert len(server.batches.sent) == 2 * sent  # not one call more than the undisturbed build
+        assert len(server.sent) == 2 * sent  # not one call more than the undisturbed build
     file = tmp_path / "killed" / "build" / "calls.sqlite"
     with Ledger(file) as ledger:
         assert Budget(None, file).spent == pytest.approx(sum(s.price for s in ledger.stats()))
 
 
 def test_waves_by_hand_end_in_the_same_bytes(source, tmp_path, prices):
-    with running(reply=reply) as server:
+    with running(kind=BatchEndpoint, reply=reply) as server:
         plan = recipe(source, server)
         plain = curate(plan, tmp_path / "plain")
         folder, file = tmp_path / "by-hand", tmp_path / "wave.jsonl"
@@ -215,7 +216,7 @@ def test_waves_by_hand_end_in_the_same_bytes(source, tmp_path, prices):
             with results.open("w") as lines:
                 for path in tmp_path.glob("wave*.jsonl"):
                     for call in map(json.loads, path.read_text().splitlines()):
-                        status, body = server._answer_in_batch(call["body"])
+                        status, body = server.answer_in_batch(call["body"])
                         response = {"status_code": status, "body": body}
                         line = {"custom_id": call["custom_id"], "response": response}
                         lines.write(json.dumps(line) + "\n")
@@ -228,12 +229,12 @@ def test_waves_by_hand_end_in_the_same_bytes(source, tmp_path, prices):
 
 
 def test_a_budget_counts_a_batch_before_it_is_sent(source, tmp_path, prices):
-    with running(reply=reply) as server:
+    with running(kind=BatchEndpoint, reply=reply) as server:
         plan = recipe(source, server)
         with raises(BudgetReached, cure="larger budget"):
             in_batches(plan, tmp_path / "out", prices=prices, budget=Budget(0.02))
         spent = Budget(None, tmp_path / "out" / "build" / "calls.sqlite").spent
         assert 0 < spent <= 0.02
         built = in_batches(plan, tmp_path / "out", prices=prices, budget=Budget(10))
-        assert len(server.batches.sent) == len(set(server.batches.sent))
+        assert len(server.sent) == len(set(server.sent))
     assert list(built.release.samples())

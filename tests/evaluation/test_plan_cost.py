@@ -7,6 +7,7 @@ import re
 
 import curation_world as world
 import pytest
+from fake_batches import BatchEndpoint
 
 from demur.core.records import Response
 from demur.core.store import seed_of
@@ -44,7 +45,7 @@ def tokens(messages):
 
 @pytest.fixture(scope="module")
 def server():
-    with running(reply=reply) as server:
+    with running(kind=BatchEndpoint, reply=reply) as server:
         server.prompt_tokens = tokens
         yield server
 

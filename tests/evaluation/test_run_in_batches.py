@@ -7,6 +7,7 @@ import json
 import curation_world as world
 import pytest
 from errors import raises
+from fake_batches import BatchEndpoint
 
 from demur.cli import main
 from demur.core.errors import UsageError
@@ -49,7 +50,7 @@ def prices(tmp_path):
 
 @pytest.mark.parametrize("judge", ["local", "model:{}", "cascade:{}"])
 def test_a_run_in_batches_is_the_same_run_at_half_the_price(release, tmp_path, prices, judge):
-    with running(reply=reply) as server:
+    with running(kind=BatchEndpoint, reply=reply) as server:
         systems = [f"a=model:{server.model('a')}", f"b=model:{server.model('b')}"]
         options = RunOptions(prices=prices, judge=judge.format(server.model("judge")))
         plain = options.model_copy(update={"out": tmp_path / "plain"})
@@ -58,7 +59,7 @@ def test_a_run_in_batches_is_the_same_run_at_half_the_price(release, tmp_path, p
         requests = server.requests
         ask(release, systems, batched)
         assert server.requests == requests
-        assert len(server.batches.sent) == len(set(server.batches.sent))
+        assert len(server.sent) == len(set(server.sent))
     for name in ("a", "b"):
         for file in FILES:
             one, two = (tmp_path / out / name / file for out in ("plain", "batched"))
@@ -81,7 +82,7 @@ def test_by_hand_with_the_commands(release, tmp_path, prices, capsys):
     words = [str(word) for word in words]
     wave, results = tmp_path / "wave.jsonl", tmp_path / "results.jsonl"
     ledger = str(tmp_path / "runs" / "calls.sqlite")
-    with running(reply=reply) as server:
+    with running(kind=BatchEndpoint, reply=reply) as server:
         waves = 0
         while (code := main(["calls", "batch", "export", str(wave), *words])) == 3:
             waves += 1
@@ -90,7 +91,7 @@ def test_by_hand_with_the_commands(release, tmp_path, prices, capsys):
             assert "calls batch import" in error
             lines = []
             for call in map(json.loads, wave.read_text().splitlines()):
-                status, body = server._answer_in_batch(call["body"])
+                status, body = server.answer_in_batch(call["body"])
                 response = {"status_code": status, "body": body}
                 lines.append({"custom_id": call["custom_id"], "response": response, "error": None})
             results.write_text("".join(json.dumps(line) + "\n" for line in lines))

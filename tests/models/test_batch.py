@@ -7,6 +7,7 @@ import json
 
 import pytest
 from errors import raises
+from fake_batches import BatchEndpoint
 
 from demur.core.errors import BudgetReached, Deferred, ItemError, PermanentError, UsageError
 from demur.core.errors import TransientError as Transient
@@ -14,7 +15,6 @@ from demur.models import Budget, Ledger, ModelOptions, Retry, open_model
 from demur.models import batch as batches
 from demur.models.batch import batching, import_batch, in_waves
 from demur.models.batch_server import BatchServer
-from demur.testing import FakeEndpoint
 
 N = 12
 
@@ -82,17 +82,18 @@ async def plainly(world, tmp_path):
 
 
 async def test_the_replies_are_those_of_single_calls_at_half_the_price(world, tmp_path):
-    async with FakeEndpoint() as server:
+    async with BatchEndpoint() as server:
         one = world(server)
         texts = await one.answers(budget=1.0)
         assert server.requests == 0
-        assert len(server.batches.batches) == 1
+        assert len(server.batches) == 1
         assert texts == await plainly(one, tmp_path)
         with Ledger(one.ledger) as ledger:
             [stats] = ledger.stats()
         tokens = [(e.prompt, e.completion) for e in Ledger(one.ledger).entries()]
     full = sum(prompt * 1e-6 + completion * 1e-3 for prompt, completion in tokens)
-    assert stats.price == pytest.approx(full / 2)
+    assert (one.counts.sent, one.counts.replies, one.counts.cached) == (N, N, 0)
+    assert stats.price == one.counts.money == pytest.approx(full / 2)
     assert Budget(None, one.ledger).spent == pytest.approx(full / 2)
     assert Budget(None, one.ledger).unreported == 0
     assert one.rows() == []
@@ -113,10 +114,10 @@ async def test_the_replies_are_those_of_single_calls_at_half_the_price(world, tm
     ],
 )
 async def test_every_call_is_answered_whatever_happens_to_its_batch(world, tmp_path, fault, sent):
-    async with FakeEndpoint(batch_faults=fault) as server:
+    async with BatchEndpoint(batch_faults=fault) as server:
         one = world(server)
         texts = await one.answers(budget=1.0)
-        assert len(server.batches.batches) == sent
+        assert len(server.batches) == sent
         assert one.paid_twice == 0
         assert texts == await plainly(one, tmp_path)
     assert one.rows() == []
@@ -126,7 +127,7 @@ async def test_what_nobody_reported_counts_at_its_greatest_cost(world):
     """Of a lost batch nobody knows what it cost; of one that expired, what was not processed is free."""
     spent = {}
     for fault in ("ok", "expired", "lost"):
-        async with FakeEndpoint(batch_faults=fault) as server:
+        async with BatchEndpoint(batch_faults=fault) as server:
             one = world(server)
             one.ledger = one.ledger.with_name(f"{fault}.sqlite")
             await one.answers(budget=1.0)
@@ -136,7 +137,7 @@ async def test_what_nobody_reported_counts_at_its_greatest_cost(world):
 
 
 async def test_a_refused_batch_ends_the_command_and_costs_nothing(world):
-    async with FakeEndpoint(batch_faults="refused") as server:
+    async with BatchEndpoint(batch_faults="refused") as server:
         one = world(server)
         with raises(PermanentError, "invalid_file", item="fake", cure="--batch"):
             await one.answers(budget=1.0)
@@ -145,21 +146,20 @@ async def test_a_refused_batch_ends_the_command_and_costs_nothing(world):
 
 
 async def test_calls_that_never_get_a_reply_fail_after_some_batches(world):
-    async with FakeEndpoint(batch_faults=",".join(["failed-lines"] * 8)) as server:
+    async with BatchEndpoint(batch_faults=",".join(["failed-lines"] * 8)) as server:
         with raises(Transient, cure="--batch"):
             await world(server).answers()
-        assert len(server.batches.batches) == batches.TRIES
+        assert len(server.batches) == batches.TRIES
 
 
 async def test_a_call_that_is_refused_is_that_items_error(world):
-    async with FakeEndpoint("ok,too-long") as server:
+    async with BatchEndpoint("ok,too-long") as server:
         with raises(ItemError, cure="less evidence"):
             await world(server).answers()
 
 
-async def test_a_server_without_batches_names_the_way_around(world, monkeypatch):
-    monkeypatch.setattr("demur.testing.fake_batches.FakeBatches.add_to", lambda self, app: None)
-    async with FakeEndpoint() as server:
+async def test_a_server_without_batches_names_the_way_around(world):
+    async with BatchEndpoint(has_batches=False) as server:
         one = world(server)
         with raises(PermanentError, cure="demur calls batch export"):
             await one.answers(budget=1.0)
@@ -179,21 +179,18 @@ async def test_a_command_killed_at_any_moment_pays_nothing_twice(world, monkeypa
         raise Killed
 
     async def midway(self, *args):
-        count = 0
-        async for line in honest(self, *args):
-            yield line
-            if (count := count + 1) == 5:
-                raise Killed
+        async for lines in honest(self, *args):
+            yield lines[:5]
+            raise Killed
 
-    async with FakeEndpoint() as server:
+    async with BatchEndpoint() as server:
         one = world(server)
-        monkeypatch.setattr(batches, "_AT_ONCE", 2)
         monkeypatch.setattr(BatchServer, moment, midway if moment == "lines" else after)
         with pytest.raises((Killed, BaseExceptionGroup)):
             await one.answers(budget=1.0)
         monkeypatch.setattr(BatchServer, moment, honest)
         await one.answers(budget=1.0)
-        assert len(server.batches.batches) == 1
+        assert len(server.batches) == 1
         assert one.paid_twice == 0
         with Ledger(one.ledger) as ledger:
             assert Budget(None, one.ledger).spent == pytest.approx(ledger.stats()[0].price)
@@ -201,16 +198,16 @@ async def test_a_command_killed_at_any_moment_pays_nothing_twice(world, monkeypa
 
 
 async def test_two_commands_send_each_call_once(world):
-    async with FakeEndpoint(batch_faults="late,late") as server:
+    async with BatchEndpoint(batch_faults="late,late") as server:
         one, two = world(server), world(server)
         two.requests = two.requests[3:]
         await asyncio.gather(one.answers(budget=1.0), two.answers(budget=1.0))
-        assert sorted(server.batches.sent) == sorted(set(server.batches.sent))
+        assert sorted(server.sent) == sorted(set(server.sent))
         assert one.paid_twice == 0
 
 
 async def test_without_batches_a_call_that_is_in_one_is_not_sent_again(world, monkeypatch):
-    async with FakeEndpoint() as server:
+    async with BatchEndpoint() as server:
         one = world(server)
         with monkeypatch.context() as patch:
             patch.setattr(BatchServer, "state", gone)
@@ -223,7 +220,7 @@ async def test_without_batches_a_call_that_is_in_one_is_not_sent_again(world, mo
 
 
 async def test_a_batch_is_only_adopted_at_its_own_server(world, monkeypatch):
-    async with FakeEndpoint() as server, FakeEndpoint() as other:
+    async with BatchEndpoint() as server, BatchEndpoint() as other:
         one = world(server)
         with monkeypatch.context() as patch:
             patch.setattr(BatchServer, "state", gone)
@@ -232,20 +229,19 @@ async def test_a_batch_is_only_adopted_at_its_own_server(world, monkeypatch):
         one.server = other
         with raises(UsageError, server.url, item="fake", cure="address"):
             await one.answers()
-        assert not other.batches.batches
+        assert not other.batches
 
 
 # --- money
 
 
 async def test_a_batch_is_as_large_as_the_budget_allows(world):
-    async with FakeEndpoint() as server:
+    async with BatchEndpoint() as server:
         one = world(server)
         with raises(BudgetReached, cure="larger budget"):
             await one.answers(budget=0.012)
         sizes = [
-            len(server.batches.files[b["input_file_id"]].splitlines())
-            for b in server.batches.batches.values()
+            len(server.files[b["input_file_id"]].splitlines()) for b in server.batches.values()
         ]
         assert sizes[0] < N
         assert len(sizes) > 1  # what the first left of the money went into the next
@@ -255,15 +251,13 @@ async def test_a_batch_is_as_large_as_the_budget_allows(world):
 
 
 async def test_a_large_wave_goes_in_several_files(world, monkeypatch):
-    async with FakeEndpoint() as server:
+    async with BatchEndpoint() as server:
         one = world(server)
-        monkeypatch.setattr(batches, "MOST_BYTES", 1200)
+        monkeypatch.setattr(batches, "MOST_BYTES", 600)
         await one.answers(budget=1.0)
-        assert len(server.batches.batches) > 2
-        assert all(
-            len(server.batches.files[b["input_file_id"]]) <= 1200
-            for b in server.batches.batches.values()
-        )
+        files = [server.files[b["input_file_id"]] for b in server.batches.values()]
+        assert len(files) > 2
+        assert all(len(file) - len(file.splitlines()[-1]) <= 601 for file in files)
         assert one.paid_twice == 0
 
 
@@ -273,7 +267,7 @@ async def test_a_large_wave_goes_in_several_files(world, monkeypatch):
 async def test_exported_calls_are_answered_elsewhere_and_imported(world, tmp_path, prices):
     """In another order, twice, with one that failed and one of somebody else."""
     file, results = tmp_path / "wave.jsonl", tmp_path / "results.jsonl"
-    async with FakeEndpoint() as server:
+    async with BatchEndpoint() as server:
         one = world(server)
         with raises(Deferred, f"{N} calls", str(file), cure="calls batch import"):
             await one.answers(batch=file)
@@ -281,7 +275,7 @@ async def test_exported_calls_are_answered_elsewhere_and_imported(world, tmp_pat
         assert {line["url"] for line in lines} == {"/v1/chat/completions"}
         replies = []
         for line in lines:
-            status, body = server._answer_in_batch(line["body"])
+            status, body = server.answer_in_batch(line["body"])
             replies.append(
                 {"custom_id": line["custom_id"], "response": {"status_code": status, "body": body}}
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import sample, samples
@@ -34,6 +35,7 @@ recipes = st.builds(
     short=st.sampled_from(SHORTS),
     gold=st.just("any"),
     negatives=st.just("any"),
+    pieces=st.just("k"),
 )
 
 
@@ -109,6 +111,21 @@ def test_a_kind_that_gold_has_is_shown_without_gold_too(pick, seed):
     lacking = sample(text=0, visual=9)
     assert context(lacking, recipe("realistic"), seed) is None
     assert context(lacking, recipe("realistic(negatives=image)"), seed) is not None
+
+
+@pytest.mark.parametrize("gold", [1, 2, 3])
+def test_as_many_pieces_as_in_realistic_are_more_distractors_in_the_same_order(gold):
+    s = sample(gold=gold, text=9)
+    for k in (1, 2, 5):
+        alike = recipe(f"adversarial(k={k},pieces=as-realistic)")
+        assert recipe(str(alike)) == alike
+        made, paper = context(s, alike), context(s, recipe(f"adversarial(k={k})"))
+        assert len(made.evidence) == len(context(s, recipe(f"realistic(k={k})")).evidence)
+        assert set(paper.evidence) < set(made.evidence)
+        assert (made.gold, made.expected, made.k_asked) == ((), "deflect", k)
+    assert context(s, recipe("adversarial(k=9,pieces=as-realistic)")) is None
+    with raises(UsageError, "pieces", cure="one of k"):
+        recipe("realistic(pieces=as-realistic)")
 
 
 @given(st.permutations(range(6)))

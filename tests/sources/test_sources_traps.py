@@ -1,7 +1,9 @@
 """Each published format with its traps: what must be read, what must be told, what must never be shown."""
 
 import json
+import sqlite3
 import tarfile
+from contextlib import closing
 
 import mini_sources as mini
 import pytest
@@ -895,5 +897,14 @@ def test_crag_corpora_are_read_without_touching_the_store(tmp_path):
     assert documents["7_chunk_1"].page == "https://example.org/wheels"
     assert (folder / "web/chroma.sqlite3").read_bytes() == stored
     mini.put(folder / "web/chroma.sqlite3", b"no database")
+    with raises(DataError, item="web/chroma.sqlite3", cure="download"):
+        list(source.documents())
+    (folder / "web/chroma.sqlite3").unlink()
+    with closing(sqlite3.connect(folder / "web/chroma.sqlite3")) as store:
+        endless = (
+            "WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id FROM n"
+        )
+        store.execute(f"CREATE VIEW embeddings AS {endless}")
+        store.execute("CREATE TABLE embedding_metadata (id, key)")
     with raises(DataError, item="web/chroma.sqlite3", cure="download"):
         list(source.documents())

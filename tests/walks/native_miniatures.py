@@ -305,13 +305,14 @@ WIKI = "https://en.wikipedia.org/wiki/"
 def echosight(folder: Path, n: int = 16, asked: int = 10) -> Path:
     """The same questions with EchoSight's files: pages by URL, in another order, and a CSV without the last question.
 
-    The CSV writes some URLs otherwise than the base does, and the base lacks Wikidata ids.
+    CSV and base escape their URLs otherwise, and the base lacks Wikidata ids.
     """
     infoseek(folder, n, asked)
     (folder / "Wiki6M_ver_1_0.jsonl").unlink()
     pages, pictures = {}, []
     for number in reversed(ids("infoseek", n)):
-        url, told = WIKI + name(number).replace(" ", "_"), article(number)
+        url = WIKI + name(number).replace(" ", "_" if number % 3 else "%5F")
+        told = article(number)
         pages[url] = {
             "title": name(number),
             "url": url,

@@ -10,7 +10,9 @@ import base64
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -524,6 +526,16 @@ def figures(questions: list[Question], gate: str, context: str) -> dict[str, flo
         "f1": 2 * given * recall / (given + recall) if hits else 0.0,
         "n": len(said),
     }
+
+
+def crag_documents(folder: Path) -> int:
+    """Passages of the web store, and the entities of the image store, each once."""
+    fields = []
+    for store in ("web", "image"):
+        with closing(sqlite3.connect(folder / store / "chroma.sqlite3")) as opened:
+            fields += opened.execute("SELECT key, string_value FROM embedding_metadata").fetchall()
+    entities = {name for key, value in fields if key == "info" for name in json.loads(value)}
+    return len(entities) + sum(key == "page_snippet" for key, _ in fields)
 
 
 def truthfulness(questions: list[Question], gate: str) -> dict[str, float]:

@@ -126,6 +126,33 @@ def test_without_a_folder_for_pages_their_pictures_are_named(folder, caplog):
         assert name in caplog.text
 
 
+def test_pages_that_show_nothing_are_no_pictures_and_posters_are_bounded(tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    blank, scan = pdf(("Cover.", False), (" ", False)), pdf((" ", True))
+    (docs / "blank.pdf").write_bytes(blank)
+    (docs / "poster.pdf").write_bytes(scan.replace(b"[0 0 500 200]", b"[0 0 9000 99]"))
+    unused: dict[str, str] = {}
+    found = {d.id: d for d in documents(docs, Problems(), unused, pages=tmp_path / "pages")}
+    assert set(found) == {"blank.pdf#page-1", "poster.pdf#page-1"}
+    assert not unused
+    assert found["poster.pdf#page-1"].image.width == 4096
+
+
+def test_pictures_of_rows_come_once_and_hidden_ones_not_at_all(folder):
+    (folder / "gallery.html").write_text('<img src="report.png" alt="The report">')
+    (folder / "rows.jsonl").write_text(json.dumps({"id": "r", "image": "img/pump.png"}) + "\n")
+    (folder / ".away").symlink_to("/", target_is_directory=True)
+    (folder / "up.md").write_text("Look.\n\n![a](.away/x.png) ![b](../../x.png)\n")
+    unused: dict[str, str] = {}
+    found = {d.id: d for d in documents(folder, problems := Problems(), unused)}
+    assert not problems.lines  # a page of pictures alone is no bad file
+    assert found["report.png"].title == "The report"
+    assert "r" in found
+    assert "img/pump.png" not in found
+    assert {"up.md: .away/x.png", "up.md: ../../x.png"} <= set(unused)
+
+
 def test_a_changed_pdf_is_rendered_anew(folder, tmp_path):
     def page_two() -> str:
         found = documents(folder, Problems(), {}, pages=tmp_path / "pages")

@@ -7,6 +7,7 @@ import json
 from urllib.parse import unquote
 
 import native_miniatures as native
+import pyarrow.parquet as pq
 import pytest
 import recount
 import yaml
@@ -29,8 +30,13 @@ def raw(folder):
     rows = {row["data_id"]: row for row in objects(folder / "infoseek_val.jsonl")}
     with (folder / "infoseek_test_filtered.csv").open(newline="") as handle:
         url_of = {row["data_id"]: row["wikipedia_url"] for row in csv.DictReader(handle)}
-    urls = {id_: unquote(url).replace(" ", "_") for id_, url in url_of.items()}
-    return rows, urls, json.loads((folder / "wiki_100_dict_v4.json").read_text())
+    urls = {id_: plain(url) for id_, url in url_of.items()}
+    pages = json.loads((folder / "wiki_100_dict_v4.json").read_text())
+    return rows, urls, {plain(url): page for url, page in pages.items()}
+
+
+def plain(url):
+    return unquote(url).replace(" ", "_")
 
 
 def test_the_fields_questions_get_gold_from_the_fields_pages(tmp_path):
@@ -46,7 +52,7 @@ def test_the_fields_questions_get_gold_from_the_fields_pages(tmp_path):
     qids = {row["data_id"]: row["entity_id"] for row in withkb}
     for sample in samples:
         assert (sample.attributes["entity"], sample.cluster) == (qids[sample.id],) * 2
-        assert unquote(sample.attributes["wikipedia_url"]).replace(" ", "_") == urls[sample.id]
+        assert plain(sample.attributes["wikipedia_url"]) == urls[sample.id]
         answer = rows[sample.id]["answer"][0]
         held = {
             paragraph
@@ -55,7 +61,7 @@ def test_the_fields_questions_get_gold_from_the_fields_pages(tmp_path):
             if answer in paragraph
         }
         assert {e.text for e in sample.gold} == held
-        assert {e.page for e in sample.gold} == {urls[sample.id]}
+        assert {plain(e.page) for e in sample.gold} == {urls[sample.id]}
         assert all(e.document in documents for e in sample.gold)
 
 
@@ -113,7 +119,7 @@ def test_recall_by_url_is_the_one_by_hand_and_a_release_is_run_and_reported(tmp_
             )
             assert row[f"recall@{k}"] == pytest.approx(hits / len(questions), abs=5e-4)
     for sample in release.samples():
-        gold_pages = {e.page.removeprefix("infoseek:") for e in sample.gold}
+        gold_pages = {plain(e.page).removeprefix("infoseek:") for e in sample.gold}
         assert gold_pages == {urls[sample.id.removeprefix("infoseek:")]}
     runs = tmp_path / "runs"
     demur(
@@ -126,6 +132,22 @@ def test_recall_by_url_is_the_one_by_hand_and_a_release_is_run_and_reported(tmp_
         "--judge",
         "local",
     )
+    (run,) = (path for path in runs.iterdir() if path.is_dir())
+    samples = {s.id: s for s in release.samples()}
+    for context in objects(run / "contexts.jsonl"):
+        gold = {e.id for e in samples[context["sample"]].gold}
+        shown = set(context["evidence"])
+        expected = {"parametric": set(), "oracle": gold, "realistic": gold, "adversarial": set()}
+        assert shown & gold == expected[context["scenario"]]
+        assert bool(shown - gold) == (context["scenario"] in ("realistic", "adversarial"))
+    answers = {id_: row["answer"][0] for id_, row in raw(folder)[0].items()}
+    replies: dict[str, list[bool]] = {}
+    for row in pq.read_table(run / "rows.parquet").to_pylist():
+        right = row["answer"] == answers[row["sample"].removeprefix("infoseek:")]
+        replies.setdefault(row["scenario"], []).append(right)
+    for line in json.loads(demur("score", run, "--release", release.folder, "--json")):
+        right = replies[line["context"].partition("(")[0]]
+        assert (line["score"], line["n"]) == (pytest.approx(sum(right) / len(right)), len(right))
     page = tmp_path / "report.html"
     told = json.loads(demur("report", runs, "--release", release.folder, "-o", page, "--json"))
     assert {line["n"] for line in told["results"]} == {len(list(release.samples()))}

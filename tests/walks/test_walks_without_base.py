@@ -25,6 +25,8 @@ def test_its_figures_are_those_counted_again(source, tmp_path):
         )
     )
     assert found["samples"] == len(questions)
+    if source == "crag_mm":
+        assert found["documents"] == recount.crag_documents(tmp_path / "native")
     demur(
         "run",
         f"{source}:{tmp_path / 'native'}",

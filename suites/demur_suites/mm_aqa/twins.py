@@ -35,7 +35,7 @@ from demur_suites.mm_aqa.routing import (
     visual_words,
 )
 from demur_suites.mm_aqa.selecting import Choice, Features, Selected
-from demur_suites.mm_aqa.transforms import Given, Infeasible, Made, transform
+from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, transform
 from demur_suites.mm_aqa.transforms.pages import blur, figure, mask
 from demur_suites.mm_aqa.transforms.questions import years
 from demur_suites.mm_aqa.transforms.reading import grids, numeric
@@ -88,8 +88,8 @@ class Twin(NamedTuple):
     """A twin that is sound, and that the verifier cannot answer."""
 
     name: str
-    given: Given
-    made: Made
+    original: Original
+    altered: Altered
     vote: Vote | None
 
 
@@ -200,15 +200,16 @@ class Maker:
             twin = self._candidate(begun, [*names[start:], *names[:start]], turn, attempts)
             if twin is None:
                 break
-            shown = [_png(image) for image in twin.made.images]
+            shown = [_png(image) for image in twin.altered.images]
             votes = tuple(
-                self._vote(m, twin.made.question, shown, begun.question) for m in self.models.panel
+                self._vote(m, twin.altered.question, shown, begun.question)
+                for m in self.models.panel
             )
             attempt = Attempt(transform=twin.name, turn=turn, verifier=twin.vote, panel=votes)
             filed = tuple(keep_image(self.out, data) for _, data in shown)
             if attempt.consensus == "rejected":  # kept, so that people can look at this side too
                 update = {
-                    "question": twin.made.question,
+                    "question": twin.altered.question,
                     "images": filed,
                     "why": "panel: answerable",
                 }
@@ -217,9 +218,9 @@ class Maker:
             attempts.append(attempt)
             choice = selected.choice(twin.name)
             params = {
-                **twin.made.measured,
-                "seed": twin.given.seed,
-                "strength": twin.given.strength,
+                **twin.altered.measured,
+                "seed": twin.original.seed,
+                "strength": twin.original.strength,
                 "score": round(choice.score, 3) if choice else 0.0,
             }
             if twin.name != shared["first"]:
@@ -227,7 +228,7 @@ class Maker:
             return begun.decision(
                 attempt.consensus or "unchecked",  # type: ignore[arg-type]
                 transform=twin.name,
-                question=twin.made.question,
+                question=twin.altered.question,
                 images=filed,
                 params=params,
                 told=told,
@@ -241,14 +242,16 @@ class Maker:
     ) -> Twin | None:
         """The first twin that is sound and passes self-verification, after at most three that do not pass."""
         a = begun.question
-        chain: list[tuple[str, Callable[[Given], Made]]] = [(n, transform(n).apply) for n in names]
+        chain: list[tuple[str, Callable[[Original], Altered]]] = [
+            (n, transform(n).apply) for n in names
+        ]
         if a.subset == "documents":
             chain += [("blur-figure-region", blur), ("remove-visual-element", mask)]
         answered = 0
         for name, apply in chain:
             if answered > ALTERNATIVES:
                 break
-            given = Given(
+            original = Original(
                 a.question,
                 begun.images,
                 a.answers,
@@ -262,20 +265,20 @@ class Maker:
             attempt = Attempt(transform=name, turn=turn)
             attempts.append(attempt)
             try:
-                made = apply(given)
-                why = structural(given, made) or still_answerable(name, given, made)
+                altered = apply(original)
+                why = structural(original, altered) or still_answerable(name, original, altered)
             except Infeasible as error:
                 why = error.message
             vote = None
             if not why and self.models.verifier:
-                shown = [_png(image) for image in made.images]
-                vote = self._vote(self.models.verifier, made.question, shown, a)
+                shown = [_png(image) for image in altered.images]
+                vote = self._vote(self.models.verifier, altered.question, shown, a)
                 if not passes(vote):
                     answered += 1
                     why = f"self-verification: {vote.says} {vote.confidence}".strip()
             if not why:
                 attempts.pop()  # the panel's votes are still to come
-                return Twin(name, given, made, vote)
+                return Twin(name, original, altered, vote)
             attempts[-1] = attempt.model_copy(update={"why": why, "verifier": vote})
         return None
 

@@ -20,23 +20,28 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from demur.answers import holds
 from demur.core.records import AnswerSpec
 from demur_suites.mm_aqa.routing import kinds
-from demur_suites.mm_aqa.transforms import Given, Made, transform
+from demur_suites.mm_aqa.transforms import Altered, Original, transform
 from demur_suites.mm_aqa.transforms.drawing import changed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-def structural(given: Given, made: Made) -> str:
+def structural(original: Original, altered: Altered) -> str:
     """What is wrong with a twin's structure; "" when it is sound."""
-    if not made.question.strip():
+    if not altered.question.strip():
         return "the question is empty"
-    if len(made.images) != len(given.images):
-        return f"{len(made.images)} images instead of {len(given.images)}"
-    for number, (before, after) in enumerate(zip(given.images, made.images, strict=True), start=1):
+    if len(altered.images) != len(original.images):
+        return f"{len(altered.images)} images instead of {len(original.images)}"
+    for number, (before, after) in enumerate(
+        zip(original.images, altered.images, strict=True), start=1
+    ):
         if before.size != after.size:
             return f"image {number} is {after.size[0]} x {after.size[1]}, not {before.size[0]} x {before.size[1]}"
-    if made.question == given.question and share_changed(given.images, made.images) < 0.001:
+    if (
+        altered.question == original.question
+        and share_changed(original.images, altered.images) < 0.001
+    ):
         return "nothing has changed"
     return ""
 
@@ -57,7 +62,7 @@ LABELS = 3
 """Fewer words on a picture are no labels: a sign, or a window that was read as an O."""
 
 
-def still_answerable(name: str, given: Given, made: Made) -> str:
+def still_answerable(name: str, original: Original, altered: Altered) -> str:
     """Why a twin can still be answered, as far as that can be told without a model; "" where it cannot be told.
 
     The answer is looked for among the words whose pixels did not change. Half a picture shows a number of things, too:
@@ -65,16 +70,16 @@ def still_answerable(name: str, given: Given, made: Made) -> str:
     """
     if transform(name).changes == "question":
         return ""
-    if name == "aggressive-crop" and "counting" in kinds(given.question):
+    if name == "aggressive-crop" and "counting" in kinds(original.question):
         return "half a picture still holds something to count"
-    if name == "overlay-label-mask" and made.measured["labels"] < LABELS:
+    if name == "overlay-label-mask" and altered.measured["labels"] < LABELS:
         return f"fewer than {LABELS} labels to mask, and a veil alone hides no picture"
     if name in STANDS_BESIDE:
         return ""
-    answers = AnswerSpec(accepted=tuple((form,) for form in given.accepted))
-    for before, after in zip(given.images, made.images, strict=True):
-        left = [w.text for w in given.words(before) if before.crop(w.box) == after.crop(w.box)]
-        if left and given.accepted and holds(answers, " ".join(left)):
+    answers = AnswerSpec(accepted=tuple((form,) for form in original.accepted))
+    for before, after in zip(original.images, altered.images, strict=True):
+        left = [w.text for w in original.words(before) if before.crop(w.box) == after.crop(w.box)]
+        if left and original.accepted and holds(answers, " ".join(left)):
             return "the answer still stands on the page"
     return ""
 

@@ -36,6 +36,8 @@ from demur_suites.vb.replies import NOT_ASKED, PROBLEMS, Parser, Reply, breaks_r
 Mode = Literal["measured", "paper"]
 Ties = Literal["expected", "worst", "best", "stable"]
 
+TIES: dict[Mode, Ties] = {"measured": "expected", "paper": "stable"}
+"""How SelRank orders equal confidences; stable: by the families' ids."""
 TIE_BOUNDS: tuple[Ties, ...] = ("expected", "worst", "best")
 """Ways to order equal confidences whose SelRank stands beside the one that counts."""
 ALPHA = 0.25
@@ -275,10 +277,10 @@ class Score(NamedTuple):
 SHARES = ("i_mefr", "t_mefr", "coverage", "answered_accuracy")
 
 
-def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, Share]:
+def values(cells: Cells, alpha: float, mode: Mode) -> dict[str, Share]:
     """Every measure by name, with its n; the composite last."""
     image, text, mefr = flips(cells)
-    right, confidence = _ranked(cells)
+    (right, confidence), ties = _ranked(cells), TIES[mode]
     answered, scored = cells.answered[HEAD], int(cells.scored[HEAD].sum())
     found = {
         "caa": (caa(cells, alpha), scored),
@@ -344,7 +346,6 @@ def score(
     mode: Mode = "measured",
     parser: Parser = "strict",
     alpha: float = ALPHA,
-    ties: Ties | None = None,
     resamples: int = 1000,
     seed: int = 0,
 ) -> Score:
@@ -357,18 +358,16 @@ def score(
         mode: see the module.
         parser: how the replies were read; recorded.
         alpha: credit of an abstention in CAA, in [0, 1].
-        ties: of SelRank; ``expected``, or in paper mode ``stable`` (by the families' ids), when None.
         resamples: bootstrap resamples of families for the intervals; 0 for none.
         seed: of the resamples.
     """
-    ties = ties or ("stable" if mode == "paper" else "expected")
     given = families
     families = sorted(  # neither intervals nor stable ties depend on the order of rows
         (f for f in families if any(f.cell_id(c) in replies for c in CELLS)), key=lambda f: f.id
     )
     cells = cells_of(families, replies, mode)
-    found = values(cells, alpha, ties, mode)
-    ends = _intervals(cells, alpha, ties, mode, resamples, seed)
+    found = values(cells, alpha, mode)
+    ends = _intervals(cells, alpha, mode, resamples, seed)
     strict = [f for f in families if f.strict]
 
     def reply(family: Family, cell: Cell) -> Reply:
@@ -433,14 +432,14 @@ def score(
                 if (r := reply(f, c)).label is not None
             )
         ),
-        by_alpha={a: values(cells, a, ties, mode)["final"][0] for a in ALPHAS},
+        by_alpha={a: values(cells, a, mode)["final"][0] for a in ALPHAS},
         mode=mode,
         parser=parser,
     )
 
 
 def _intervals(
-    cells: Cells, alpha: float, ties: Ties, mode: Mode, resamples: int, seed: int
+    cells: Cells, alpha: float, mode: Mode, resamples: int, seed: int
 ) -> dict[str, tuple[float, float]]:
     """95 % percentile intervals of every measure over resampled families."""
     families = len(cells.second_order)
@@ -450,7 +449,7 @@ def _intervals(
     drawn: defaultdict[str, list[float]] = defaultdict(list)
     for _ in range(resamples):
         again = cells.take(rng.integers(0, families, families))
-        for name, (value, _n) in values(again, alpha, ties, mode).items():
+        for name, (value, _n) in values(again, alpha, mode).items():
             drawn[name].append(math.nan if value is None else value)
     return {
         name: ends

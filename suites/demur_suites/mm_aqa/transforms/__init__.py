@@ -1,8 +1,8 @@
 """The 22 transformations: a question and its images in, the same without its answer out.
 
-Each is a function ``(given) -> Made`` of `pictures`, `pages` or `questions` under `transformation`, which says what it
+Each is a function ``(original) -> Altered`` of `pictures`, `pages` or `questions` under `transformation`, which says what it
 changes and what an item must have. Equal seeds give equal bytes. What a transformation guarantees is measured on its
-result, in `Made.measured`. Where it cannot do that to an item it raises `Infeasible`, and the build takes the next in
+result, in `Altered.measured`. Where it cannot do that to an item it raises `Infeasible`, and the build takes the next in
 its ranking.
 """
 
@@ -38,7 +38,7 @@ class Word(NamedTuple):
 
 
 @dataclass
-class Given:
+class Original:
     """The input of a transformation.
 
     Attributes:
@@ -92,7 +92,7 @@ def accepted(answers: AnswerSpec) -> tuple[str, ...]:
     return tuple(part for form in answers.accepted for part in form)
 
 
-class Made(NamedTuple):
+class Altered(NamedTuple):
     """The result of a transformation: question, images, and measurements on them."""
 
     question: str
@@ -105,7 +105,7 @@ class Transform(NamedTuple):
 
     needs: frozenset[Need]
     changes: Literal["image", "question"]
-    apply: Callable[[Given], Made]
+    apply: Callable[[Original], Altered]
 
 
 TRANSFORMS: dict[str, Transform] = {}
@@ -114,10 +114,10 @@ TRANSFORMS: dict[str, Transform] = {}
 
 def transformation(
     changes: Literal["image", "question"], *needs: Need, name: str = ""
-) -> Callable[[Callable[[Given], Made]], Callable[[Given], Made]]:
+) -> Callable[[Callable[[Original], Altered]], Callable[[Original], Altered]]:
     """Makes a function a transformation, by its own name (aggressive_crop -> aggressive-crop) or another."""
 
-    def put(apply: Callable[[Given], Made]) -> Callable[[Given], Made]:
+    def put(apply: Callable[[Original], Altered]) -> Callable[[Original], Altered]:
         TRANSFORMS[name or apply.__name__.replace("_", "-")] = Transform(
             frozenset(needs), changes, apply
         )

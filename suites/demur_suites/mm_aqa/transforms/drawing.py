@@ -40,11 +40,11 @@ def covered(image: Image, boxes: Iterable[Box], fill: tuple[int, int, int] = (0,
     """A copy with boxes filled."""
     from PIL import ImageDraw
 
-    made = image.copy()
-    pen = ImageDraw.Draw(made)
+    altered = image.copy()
+    pen = ImageDraw.Draw(altered)
     for x0, y0, x1, y1 in boxes:
         pen.rectangle((x0, y0, max(x0, x1 - 1), max(y0, y1 - 1)), fill=fill)
-    return made
+    return altered
 
 
 def coverage(size: tuple[int, int], boxes: Iterable[Box]) -> float:
@@ -132,12 +132,12 @@ def erased(image: Image, words: Iterable[Word]) -> Image:
     """A copy in which words are painted over with what surrounds them."""
     from PIL import ImageDraw
 
-    made, pixels = image.copy(), np.asarray(image)
-    pen = ImageDraw.Draw(made)
+    altered, pixels = image.copy(), np.asarray(image)
+    pen = ImageDraw.Draw(altered)
     for word in words:
         x0, y0, x1, y1 = padded(word.box, 1, image.size)
         pen.rectangle((x0, y0, x1 - 1, y1 - 1), fill=background(image, word.box, pixels))
-    return made
+    return altered
 
 
 def size_in(image: Image, *cells: tuple[str, Box]) -> float:
@@ -171,15 +171,15 @@ def written(image: Image, box: Box, text: str, size: float) -> Image:
     """A copy with a text in a box: of that size, or as small as it takes to stay within the box."""
     from PIL import ImageDraw
 
-    made, text, size = image.copy(), plain(text), round(size)
+    altered, text, size = image.copy(), plain(text), round(size)
     ground = background(image, box)
     ink = (0, 0, 0) if sum(ground) > 380 else (255, 255, 255)
     while font_of(size).getlength(text) > box[2] - box[0] and size > 7:
         size -= 1
-    ImageDraw.Draw(made).text(
+    ImageDraw.Draw(altered).text(
         (box[0], (box[1] + box[3]) // 2), text, fill=ink, font=font_of(size), anchor="lm"
     )
-    return made
+    return altered
 
 
 @cache

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from demur_suites.mm_aqa.transforms import Given, Infeasible, Made, transformation
+from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, transformation
 from demur_suites.mm_aqa.transforms.drawing import blurred
 from demur_suites.mm_aqa.transforms.reading import other_value
 
@@ -94,22 +94,26 @@ def ungrammatical(text: str) -> str:
     return ""
 
 
-def rewritten(given: Given, prompt: str) -> Made:
+def rewritten(original: Original, prompt: str) -> Altered:
     """The question as a model rewrites it, past the gates; `Infeasible` where there is no model or it does not pass."""
-    if given.rewrite is None:
+    if original.rewrite is None:
         raise Infeasible("needs a model that rewrites")
-    reply = given.rewrite(
-        prompt, {"question": given.question, "answer": given.answers.display_form}
+    reply = original.rewrite(
+        prompt, {"question": original.question, "answer": original.answers.display_form}
     )
     after = re.sub(r"^\W*(?:rewritten )?question\W*:\s*", "", reply.strip(), flags=re.IGNORECASE)
     after = after.strip('"\u201c\u201d \n')
-    near = None if given.similar is None or not after else given.similar(given.question, after)
-    found = gates(given.question, after, given.limit, near)
+    near = (
+        None
+        if original.similar is None or not after
+        else original.similar(original.question, after)
+    )
+    found = gates(original.question, after, original.limit, near)
     if found.refused:
         raise Infeasible(f"the rewritten question did not pass: {found.refused}")
-    return Made(
+    return Altered(
         after,
-        given.images,
+        original.images,
         {"length": round(found.length, 3), "distance": round(found.distance, 3)},
     )
 
@@ -142,28 +146,28 @@ def _content(text: str) -> set[str]:
 
 
 @transformation("question", "others")
-def image_question_mismatch(given: Given) -> Made:
+def image_question_mismatch(original: Original) -> Altered:
     """M7: the question asks about something that the picture cannot show.
 
     By a model where there is one; else the question of another item is put to this picture. It shares no word with this
     one's: what asks about "this flag" as well could be answered from the flag that is here.
     """
-    if given.rewrite is not None:
-        return rewritten(given, "rewrite-image-question-mismatch.v1.md")
-    own = _content(given.question)
+    if original.rewrite is not None:
+        return rewritten(original, "rewrite-image-question-mismatch.v1.md")
+    own = _content(original.question)
     found = [
         (question, passed)
-        for question, answer in given.others
-        if answer not in given.accepted
+        for question, answer in original.others
+        if answer not in original.accepted
         and not _content(question) & own
-        and not (passed := gates(given.question, question, given.limit)).refused
+        and not (passed := gates(original.question, question, original.limit)).refused
     ]
     if not found:
         raise Infeasible("no other question is far enough from this one and short enough")
-    question, passed = given.random.choice(found)
-    return Made(
+    question, passed = original.random.choice(found)
+    return Altered(
         question,
-        given.images,
+        original.images,
         {"length": round(passed.length, 3), "distance": round(passed.distance, 3)},
     )
 
@@ -178,9 +182,9 @@ def _words(text: str) -> str:
     return re.sub(r"\W+", " ", text.casefold()).strip()
 
 
-def _states(note: str, given: Given) -> bool:
+def _states(note: str, original: Original) -> bool:
     """Whether a note states what is right: a small model repeats it as often as it contradicts it."""
-    forms = (_words(form) for form in given.accepted)
+    forms = (_words(form) for form in original.accepted)
     return any(
         f" {form} " in f" {_words(note)} "
         for form in forms
@@ -188,11 +192,11 @@ def _states(note: str, given: Given) -> bool:
     )
 
 
-def _rival(given: Given) -> str:
-    for form in given.accepted:
-        if number := other_value(form, given.random):
+def _rival(original: Original) -> str:
+    for form in original.accepted:
+        if number := other_value(form, original.random):
             return number[0]
-    right = [form.casefold() for form in given.accepted]
+    right = [form.casefold() for form in original.accepted]
 
     def other(answer: str) -> bool:  # "oil" is no rival of "crude oil"
         return not any(form in answer.casefold() or answer.casefold() in form for form in right)
@@ -202,18 +206,18 @@ def _rival(given: Given) -> str:
 
     alike = [
         answer
-        for question, answer in given.others
-        if other(answer) and kind(question) == kind(given.question)
+        for question, answer in original.others
+        if other(answer) and kind(question) == kind(original.question)
     ]
     if not alike:
         raise Infeasible(
             "no other value for this answer is at hand, and there is no model to write one"
         )
-    return given.random.choice(alike)
+    return original.random.choice(alike)
 
 
 @transformation("question", "page", "answer")
-def contradictory_caption(given: Given) -> Made:
+def contradictory_caption(original: Original) -> Altered:
     """D7: a note at the end of the question contradicts what the pages say; the pages stay as they are.
 
     When it is tried again, since the note was seen through, the pages are blurred mildly too (appendix K.2).
@@ -221,26 +225,28 @@ def contradictory_caption(given: Given) -> Made:
     By a model where there is one; else the note claims another value for the same thing: the number 20 to 50 % off, or
     the answer of another question of its kind.
     """
-    if given.rewrite is not None:
-        words = {"question": given.question, "answer": given.answers.display_form}
-        note = " ".join(given.rewrite("rewrite-contradictory-caption.v1.md", words).split()).strip(
-            '"'
-        )
+    if original.rewrite is not None:
+        words = {"question": original.question, "answer": original.answers.display_form}
+        note = " ".join(
+            original.rewrite("rewrite-contradictory-caption.v1.md", words).split()
+        ).strip('"')
         note = note.removeprefix("Note:").strip()
         note += "" if not note or note.endswith((".", "!", "?")) else "."
-        if _states(note, given):
+        if _states(note, original):
             raise Infeasible("the note did not pass: it states the right answer")
     else:
-        note = f"a later edition of this document gives {_rival(given)} here and withdraws the value above."
+        note = f"a later edition of this document gives {_rival(original)} here and withdraws the value above."
     if not note or len(note) > LONGEST:
         raise Infeasible(f"the note has {len(note)} characters, 1 to {LONGEST} are allowed")
-    question = f"{given.question} Note: {note}"
-    found = gates(given.question, question, 1 + (LONGEST + 8) / len(given.question))
+    question = f"{original.question} Note: {note}"
+    found = gates(original.question, question, 1 + (LONGEST + 8) / len(original.question))
     if found.refused:
         raise Infeasible(f"the note did not pass: {found.refused}")
-    soft = MILD * (given.strength - 1)
-    images = tuple(blurred(image, soft) for image in given.images) if soft > 0 else given.images
-    return Made(
+    soft = MILD * (original.strength - 1)
+    images = (
+        tuple(blurred(image, soft) for image in original.images) if soft > 0 else original.images
+    )
+    return Altered(
         question, images, {"note": note, "distance": round(found.distance, 3), "blur": soft}
     )
 
@@ -258,21 +264,25 @@ def years(text: str) -> list[int]:
 
 
 @transformation("question", "dates")
-def temporal_drift(given: Given) -> Made:
+def temporal_drift(original: Original) -> Altered:
     """D9: the time that the question asks about is moved to after all that the document covers (FY2015 -> FY2031).
 
     The last year of the pages and of the question is taken, and 5 to 16 years are added. Needs no model, but where the
     question names another time than a year (Q3, last March): that is moved by whoever rewrites.
     """
-    asked = years(given.question)
-    if not asked and given.rewrite is not None:
-        return rewritten(given, "rewrite-temporal-drift.v1.md")
+    asked = years(original.question)
+    if not asked and original.rewrite is not None:
+        return rewritten(original, "rewrite-temporal-drift.v1.md")
     if not asked:
         raise Infeasible("the question names no year")
-    pages = [y for image in given.images for word in given.words(image) for y in years(word.text)]
+    pages = [
+        y for image in original.images for word in original.words(image) for y in years(word.text)
+    ]
     last = max([*asked, *(y for y in pages if y <= 2099)])
-    shift = last - min(asked) + given.random.randint(5, 16)
-    question = YEAR.sub(lambda m: f"{m['fy'] or ''}{int(m['year']) + shift}", given.question)
-    return Made(
-        question, given.images, {"covers_until": last, "asks_for": sorted(y + shift for y in asked)}
+    shift = last - min(asked) + original.random.randint(5, 16)
+    question = YEAR.sub(lambda m: f"{m['fy'] or ''}{int(m['year']) + shift}", original.question)
+    return Altered(
+        question,
+        original.images,
+        {"covers_until": last, "asks_for": sorted(y + shift for y in asked)},
     )

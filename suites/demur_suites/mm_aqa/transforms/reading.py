@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from demur_suites.mm_aqa.transforms import Given, Infeasible, Word
+from demur_suites.mm_aqa.transforms import Infeasible, Original, Word
 from demur_suites.mm_aqa.transforms.drawing import Box, erased
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def other_value(
     return None
 
 
-def read_pages(given: Given) -> list[list[Word]]:
+def read_pages(original: Original) -> list[list[Word]]:
     """The words of each page; `Infeasible` where none holds a number."""
-    pages = [given.words(image) for image in given.images]
+    pages = [original.words(image) for image in original.images]
     if not any(numeric(w) for page in pages for w in page):
         raise Infeasible("no number can be read off the evidence pages")
     return pages
@@ -189,20 +189,20 @@ def named_in(row: Sequence[Cell], question: str) -> bool:
     return bool(row[0].text) and row[0].text.casefold() in question.casefold()
 
 
-def read_tables(given: Given) -> list[list[Grid]]:
+def read_tables(original: Original) -> list[list[Grid]]:
     """The tables of each page; `Infeasible` where there is none."""
-    pages = [grids(given.words(image)) for image in given.images]
+    pages = [grids(original.words(image)) for image in original.images]
     if not any(pages):
         raise Infeasible("no table can be read off the evidence pages")
     return pages
 
 
-def answer_elsewhere_erased(given: Given, image: Image, found: Sequence[Grid]) -> Image:
+def answer_elsewhere_erased(original: Original, image: Image, found: Sequence[Grid]) -> Image:
     """A page on which words of the right answer stand in its tables alone."""
     inside = [g.box for g in found]
     outside = [
         w
-        for w in given.answer_words(image)
+        for w in original.answer_words(image)
         if not any(b[0] <= w.box[0] <= b[2] and b[1] <= w.box[1] <= b[3] for b in inside)
     ]
     return erased(image, outside)

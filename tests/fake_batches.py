@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
-from demur.core.errors import UsageError
+from demur.core.store import digest
+from demur.testing.fake import REFUSALS, FakeEndpoint
 
 FAULTS = (
     "late",
@@ -28,33 +28,37 @@ another order; its file is refused; it has too many tokens; the reply that names
 after it was started."""
 
 
-class FakeBatches:
-    """Files and batches.
+class BatchEndpoint(FakeEndpoint):
+    """A fake endpoint with files and batches.
 
     Args:
-        script: a fault of `FAULTS` or ``ok`` for each batch in turn; then none.
-        answer: body of a request -> (status, body of the reply).
+        faults: as of `FakeEndpoint`; permanent ones also of calls in batches.
+        batch_faults: a fault of `FAULTS` or ``ok`` for each batch in turn; then none.
+        has_batches: whether it has this API at all.
     """
 
-    def __init__(
-        self, script: str, answer: Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
-    ) -> None:
-        self._script, self._answer = [w for w in script.split(",") if w], answer
-        if unknown := [word for word in self._script if word not in ("ok", *FAULTS)]:
-            raise UsageError(f"no fault named {unknown[0]!r}", cure=f"name one of: {FAULTS}")
+    def __init__(self, faults="", *, batch_faults="", has_batches=True, **options):
+        super().__init__(faults, **options)
+        self._batch_script, self._has_batches = (
+            [w for w in batch_faults.split(",") if w],
+            has_batches,
+        )
+        assert set(self._batch_script) <= {"ok", *FAULTS}
         self.files: dict[str, str] = {}
         """Name -> the lines."""
-        self.batches: dict[str, dict[str, Any]] = {}
+        self.batches: dict[str, dict] = {}
         """Name -> the batch, as the server describes it."""
-        self._faults: dict[str, str] = {}
-        self._met: set[str] = set()
+        self._fault_of_batch: dict[str, str] = {}
+        self._batch_met: set[str] = set()
 
-    def add_to(self, app: web.Application) -> None:
-        """Add the routes."""
+    def add_routes(self, app: web.Application) -> None:
+        """Those of files and batches."""
+        if not self._has_batches:
+            return
         app.router.add_post("/v1/files", self._upload)
         app.router.add_get("/v1/files/{name}/content", self._content)
-        app.router.add_post("/v1/batches", self._start)
-        app.router.add_get("/v1/batches", self._list)
+        app.router.add_post("/v1/batches", self._start_batch)
+        app.router.add_get("/v1/batches", self._list_batches)
         app.router.add_get("/v1/batches/{name}", self._state)
 
     @property
@@ -62,6 +66,15 @@ class FakeBatches:
         """Names of all calls in all batches, in their order."""
         files = (self.files[batch["input_file_id"]] for batch in self.batches.values())
         return [json.loads(line)["custom_id"] for lines in files for line in lines.splitlines()]
+
+    def answer_in_batch(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Status and body of the reply to one call of a batch."""
+        name = digest(body, 32)
+        if (kind := self._next_fault(name)) in REFUSALS:
+            status, message, code = REFUSALS[kind]
+            return status, {"error": {"message": message, "code": code}}
+        self.paid[name] += 1
+        return 200, self._completion(body, self._reply(body))
 
     def _store(self, lines: str) -> str:
         name = f"file-{len(self.files)}"
@@ -78,10 +91,12 @@ class FakeBatches:
     async def _content(self, request: web.Request) -> web.Response:
         return web.Response(text=self.files[request.match_info["name"]])
 
-    async def _start(self, request: web.Request) -> web.Response:
+    async def _start_batch(self, request: web.Request) -> web.Response:
         body = await request.json()
         name = f"batch_{len(self.batches)}"
-        self._faults[name] = fault = self._script.pop(0) if self._script else "ok"
+        self._fault_of_batch[name] = fault = (
+            self._batch_script.pop(0) if self._batch_script else "ok"
+        )
         self.batches[name] = {
             "id": name,
             "object": "batch",
@@ -93,7 +108,7 @@ class FakeBatches:
             request.transport.abort()
         return web.json_response(self.batches[name])
 
-    async def _list(self, request: web.Request) -> web.Response:
+    async def _list_batches(self, request: web.Request) -> web.Response:
         newest = list(self.batches.values())[::-1]
         names = [batch["id"] for batch in newest]
         after = request.query.get("after")
@@ -103,11 +118,11 @@ class FakeBatches:
 
     async def _state(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        fault, batch = self._faults.get(name, "lost"), self.batches.get(name)
+        fault, batch = self._fault_of_batch.get(name, "lost"), self.batches.get(name)
         if batch is None or fault == "lost":
             return web.json_response({"error": {"message": f"No batch {name}."}}, status=404)
-        if fault == "down" and name not in self._met:
-            self._met.add(name)
+        if fault == "down" and name not in self._batch_met:
+            self._batch_met.add(name)
             return web.json_response({"error": {"message": "unavailable"}}, status=503)
         batch["polls"] += 1
         if batch["status"] == "in_progress" and batch["polls"] > (3 if fault == "late" else 0):
@@ -132,7 +147,7 @@ class FakeBatches:
                 body = {"error": {"message": "the engine fell over", "code": "server_error"}}
                 errors.append(line | {"response": {"status_code": 500, "body": body}})
             elif not (fault == "half" and number % 2):
-                status, body = self._answer(call["body"])
+                status, body = self.answer_in_batch(call["body"])
                 reply = {"status_code": status, "request_id": line["id"], "body": body}
                 (results if status == 200 else errors).append(line | {"response": reply})
         if fault == "twice":
