@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from pathlib import Path
 
 import faiss
@@ -36,7 +36,7 @@ class Cards:
 
     def __init__(self, monkeypatch, free):
         self.free = free
-        self.sent, self.asked = [], []
+        self.sent, self.asked, self.refuses = [], [], None
         cards = self
 
         class Flat:
@@ -56,6 +56,8 @@ class Cards:
 
             def search(self, queries, k):
                 assert k <= gpu.MOST
+                if self.device == cards.refuses:
+                    raise RuntimeError("no memory\nat a line of C++")
                 cards.asked.append((self.device, len(queries)))
                 scores = queries @ self.rows.T
                 scores += np.where(np.arange(self.ntotal) % 3, 1e-6, -1e-6)  # less than the bound
@@ -148,6 +150,12 @@ def test_a_card_that_refuses_is_named(cards, data, monkeypatch):
     there.free[1] = 0  # another process has taken it meanwhile
     with raises(StorageError, item="GPU 1", cure="CUDA_VISIBLE_DEVICES"):
         Exact(vectors, NORM).top(queries, 10)
+    there.free[1] = there.free[0]
+    searched = Exact(vectors, NORM)
+    searched.top(queries[:2], 10)
+    there.refuses = 1
+    with raises(StorageError, "no memory", item="GPU 1", cure="CUDA_VISIBLE_DEVICES"):
+        searched.top(queries, 10)
 
 
 def test_an_index_keeps_its_vectors_on_the_cards(cards, data, tmp_path):
@@ -163,9 +171,12 @@ def test_an_index_keeps_its_vectors_on_the_cards(cards, data, tmp_path):
 
 def test_one_thread_works_on_a_card(cards):
     cards(ROWS, ROWS)
-    (first, _) = gpu.cards()
-    assert isinstance(first.thread, ThreadPoolExecutor)
-    assert first.thread._max_workers == 1
+    names = [
+        {card.start(lambda: threading.current_thread().name).result() for _ in range(9)}
+        for card in gpu.cards()
+    ]
+    assert [len(each) for each in names] == [1, 1]
+    assert names[0] != names[1]
 
 
 # --- the benchmark --------------------------------------------------------------------------------
