@@ -133,6 +133,8 @@ async def test_what_nobody_reported_counts_at_its_greatest_cost(world):
             one.ledger = one.ledger.with_name(f"{fault}.sqlite")
             await one.answers(budget=1.0)
             spent[fault] = Budget(None, one.ledger).spent
+            assert one.counts.money == pytest.approx(spent[fault])
+            assert one.counts.unreported == (N if fault == "lost" else 0)
     assert spent["expired"] == pytest.approx(spent["ok"])
     assert spent["lost"] > 2 * spent["ok"]
 
