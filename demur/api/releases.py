@@ -222,7 +222,10 @@ def _work(options: BuildOptions) -> Iterator[dict[str, Any]]:
     from demur.models import Budget
     from demur.models.batch import batching
 
-    with progress_if(options.progress) as steps, batching(options.batch, steps):
+    with (
+        progress_if(options.progress) as steps,
+        batching(options.batch, steps, fresh=options.fresh),
+    ):
         yield {
             "steps": steps,
             "fresh": options.fresh,
