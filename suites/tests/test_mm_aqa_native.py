@@ -122,7 +122,7 @@ def test_a_set_of_a_native_folder(name, tmp_path, capsys):
         "--panel",
         f"python:{MODELS}:strict,python:{MODELS}:doubtful",
     ]
-    common = ["--pool", f"{name}:{folder}", "--ocr", "no" if name == "mmmu" else "yes", *models]
+    common = ["--pool", f"{name}:{folder}", "--ocr", "no", *models]
     # the cost is told first
     assert (
         main(["suite", "build", "mm_aqa", "--out", str(tmp_path / "plan"), "--plan", *common]) == 0
