@@ -6,7 +6,7 @@ escaped (`demur.reports.markup.text`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import pairwise
@@ -55,6 +55,17 @@ class Reply(NamedTuple):
     system: str
     glyph: Glyph
     words: str
+
+
+def replies_to(
+    question: str, scored: Mapping[str, Mapping[str, Scored]], words: Callable[[Scored], str]
+) -> tuple[Reply, ...]:
+    """What each model replied to a question, by its id, in the suite's words."""
+    return tuple(
+        Reply(model, glyph(items[question]), words(items[question]))
+        for model, items in scored.items()
+        if question in items
+    )
 
 
 class Cell(NamedTuple):

@@ -13,9 +13,8 @@ from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table, texts
 from demur_suites.certainly_uncertain.items import MEANING, MEMBERS, Pair, Uncertainty
 from demur_suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
-from demur_suites.gallery import Card, Row, glyph
+from demur_suites.gallery import Card, Row, replies_to
 from demur_suites.gallery import Cell as Shown
-from demur_suites.gallery import Reply as ShownReply
 from demur_suites.records import Scored
 from demur_suites.tables import n_note, number, table, with_n
 
@@ -331,11 +330,7 @@ def cards(
 
         def cell(member: str, title: str, pair: Pair = pair) -> Shown:
             question, answer, _ = pair.member(member)
-            replies = tuple(
-                ShownReply(model, glyph(item), _words(item))
-                for model, items in scored.items()
-                if (item := items.get(pair.question_id(member))) is not None
-            )
+            replies = replies_to(pair.question_id(member), scored, _words)
             return Shown(title, question, f"right: {answer}", replies)
 
         first, second = (cell(name, name) if name in pair.members else None for name in MEMBERS[:2])

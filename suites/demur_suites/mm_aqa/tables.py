@@ -15,9 +15,8 @@ from typing import NamedTuple
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, section_starts, texts
-from demur_suites.gallery import Card, glyph
+from demur_suites.gallery import Card, replies_to
 from demur_suites.gallery import Cell as Shown
-from demur_suites.gallery import Reply as ShownReply
 from demur_suites.gallery import Row as ShownRow
 from demur_suites.mm_aqa.conditions import CONDITIONS, SIX, question_id
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, NAMES, Item, Subset, category_of
@@ -500,23 +499,27 @@ def cards(
     for name, several in pairs.items():
         rows = []
         for item in several:
-            shown = []
-            for model, replies in scored.items():
-                for c in CONDITIONS:
-                    reply = replies.get(question_id(item.id, c))
-                    if reply is not None and reply.grade is not None:
-                        row: Row | None = reply.grade.reading
-                        words = (row.reply.answer[:300] if row else "") or reply.grade.reason
-                        if row and row.reply.confidence is not None:
-                            words += f" (confidence {row.reply.confidence})"
-                        shown.append(ShownReply(f"{model}, {c}", glyph(reply), words))
+            replies = [
+                reply._replace(system=f"{model}, {c}")
+                for model, items_of in scored.items()
+                for c in CONDITIONS
+                for reply in replies_to(question_id(item.id, c), {model: items_of}, _words)
+            ]
             right = (
                 f"right: {item.answers.display_form}" if item.answerable else "right: to abstain"
             )
-            cell = Shown(item.transform or "answerable", item.question, right, tuple(shown))
+            cell = Shown(item.transform or "answerable", item.question, right, tuple(replies))
             caption = "; ".join(item.explanation) or item.transform or "as the source has it"
             first, *rest = item.images or (None,)
             rows.append(ShownRow(first, caption, (cell,)))
             rows += [ShownRow(ref, f"image {n}", ()) for n, ref in enumerate(rest, start=2)]
         tags = (several[0].subset, *(i.transform for i in several if i.transform))
         yield Card(name, tags, tuple(rows), partial(read_image, root=root))
+
+
+def _words(item: Scored) -> str:
+    if item.grade is None:
+        return ""
+    row: Row | None = item.grade.reading
+    words = (row.reply.answer[:300] if row else "") or item.grade.reason
+    return f"{words} (confidence {row.reply.confidence})" if row and row.reply.confidence else words

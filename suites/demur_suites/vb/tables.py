@@ -13,9 +13,8 @@ from pathlib import Path
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.gallery import Card, Row, glyph
+from demur_suites.gallery import Card, Row, replies_to
 from demur_suites.gallery import Cell as Shown
-from demur_suites.gallery import Reply as ShownReply
 from demur_suites.records import Scored
 from demur_suites.tables import n_note, number, table, with_n
 from demur_suites.vb.items import CELLS, PREFIXES, WHAT_IT_TESTS, Family
@@ -342,11 +341,7 @@ def cards(
             cells = []
             for place in (first, second):
                 cell, gold = CELLS[place], family.gold[place]
-                replies = tuple(
-                    ShownReply(model, glyph(item), _words(item))
-                    for model, items in scored.items()
-                    if (item := items.get(family.cell_id(cell))) is not None
-                )
+                replies = replies_to(family.cell_id(cell), scored, _words)
                 cells.append(
                     Shown(cell.value, family.question(cell), f"gold: {gold.value}", replies)
                 )
