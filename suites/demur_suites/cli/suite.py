@@ -132,16 +132,16 @@ def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> No
     for option in options:
         if option.name in known:
             continue  # an argument of the job, with the same name
+        flag, words = f"--{option.name.replace('_', '-')}", option.help.replace("%", "%%")
         if option.default is False:
-            flag = f"--{option.name.replace('_', '-')}"
-            parser.add_argument(flag, action="store_true", help=option.help)
+            parser.add_argument(flag, action="store_true", help=words)
             continue
         parser.add_argument(
-            f"--{option.name.replace('_', '-')}",
+            flag,
             type=type(option.default),
             default=option.default,
             choices=option.choices or None,
-            help=f"{option.help} (default: %(default)s)" if option.default != "" else option.help,
+            help=f"{words} (default: %(default)s)" if option.default != "" else words,
         )
 
 
