@@ -80,8 +80,11 @@ def headline_table(scores: Sequence[Score]) -> Table:
         for s in sorted(scores, key=lambda s: -_rank_key(s.measures["final"].value))
     ]
     undefined = any(s.measures[name].value is None for s in scores for name in WEIGHTS)
+    any_second_order = any(s.measures["tom_acc"].n for s in scores)
     notes = [
-        "n: headline cells in CAA. Intervals: 95 %, bootstrap over families; Wilson's for ToMAcc (n of ToM cells).",
+        "n: headline cells in CAA. Intervals: 95 %, bootstrap over families"
+        + ("; Wilson's for ToMAcc (n of ToM cells)" if any_second_order else "")
+        + ".",
         "Final: .70 CAA + .15 MEFR + .10 SelRank + .05 ToMAcc"
         + ("; weights renormalised where a component is undefined (–)" if undefined else "")
         + ".",
