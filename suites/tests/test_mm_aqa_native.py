@@ -18,7 +18,7 @@ from report_factory import make_demo
 import demur_suites
 from demur.cli import main
 from demur.judge.annotation.task import put_labels, read_task
-from demur_suites.mm_aqa.pool import sample_corpus
+from demur_suites.mm_aqa.build.pool import sample_corpus
 
 MODELS = "suites.tests.mm_aqa_models"
 FILES = ("items.jsonl", "decisions.jsonl", "manifest.json", "mm-aqa-rejections.json")

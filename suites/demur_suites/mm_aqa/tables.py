@@ -18,6 +18,7 @@ from demur.reports.tables import Cell, Column, Table, section_starts, texts
 from demur_suites.gallery import Card, replies_to
 from demur_suites.gallery import Cell as Shown
 from demur_suites.gallery import Row as ShownRow
+from demur_suites.mm_aqa.build.routing import WORDS, question_kind
 from demur_suites.mm_aqa.conditions import CONDITIONS, SIX, question_id
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, NAMES, Item, Subset, category_of
 from demur_suites.mm_aqa.measures import (
@@ -30,7 +31,6 @@ from demur_suites.mm_aqa.measures import (
     se,
     sweep,
 )
-from demur_suites.mm_aqa.routing import WORDS, question_kind
 from demur_suites.mm_aqa.scoring import (
     BESIDE,
     Confidence,

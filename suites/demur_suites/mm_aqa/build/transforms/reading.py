@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from demur_suites.mm_aqa.transforms import Infeasible, Original, Word
-from demur_suites.mm_aqa.transforms.drawing import Box, erased
+from demur_suites.mm_aqa.build.transforms import Infeasible, Original, Word
+from demur_suites.mm_aqa.build.transforms.drawing import Box, erased
 
 if TYPE_CHECKING:
     from PIL.Image import Image

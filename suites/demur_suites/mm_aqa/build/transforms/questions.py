@@ -3,7 +3,7 @@
 A model's rewriting is one call, and three gates on its reply; M8 to M13 are no more than that.
 
 length      at most 120 % of the question (an appended note has a limit of its own)
-meaning     the sentence embeddings of both differ; without an encoder (`demur_suites.mm_aqa.build`), their words do
+meaning     the sentence embeddings of both differ; without an encoder (`demur_suites.mm_aqa.build.make`), their words do
 grammar     one question or request, by rules: a parser is no dependency of demur
 """
 
@@ -14,9 +14,9 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, transformation
-from demur_suites.mm_aqa.transforms.drawing import blurred
-from demur_suites.mm_aqa.transforms.reading import other_value
+from demur_suites.mm_aqa.build.transforms import Altered, Infeasible, Original, transformation
+from demur_suites.mm_aqa.build.transforms.drawing import blurred
+from demur_suites.mm_aqa.build.transforms.reading import other_value
 
 LEAST_DISTANCE = 0.05
 """1 - cosine of sentence embeddings, or of bags of words."""

@@ -27,10 +27,10 @@ from demur.core.records import AnswerSpec, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_jsonl, seed_of, storage_errors
 from demur.core.uris import read_image
 from demur.sample import atlas
+from demur_suites.mm_aqa.build.pages import Page, sheets
+from demur_suites.mm_aqa.build.transforms import Word
+from demur_suites.mm_aqa.build.transforms.drawing import drawable
 from demur_suites.mm_aqa.items import Subset
-from demur_suites.mm_aqa.pages import Page, sheets
-from demur_suites.mm_aqa.transforms import Word
-from demur_suites.mm_aqa.transforms.drawing import drawable
 
 
 class Picture(NamedTuple):

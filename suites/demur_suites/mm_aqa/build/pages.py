@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from demur_suites.mm_aqa.transforms import Word
-from demur_suites.mm_aqa.transforms.drawing import font_of, plain
+from demur_suites.mm_aqa.build.transforms import Word
+from demur_suites.mm_aqa.build.transforms.drawing import font_of, plain
 
 if TYPE_CHECKING:
     from PIL.Image import Image

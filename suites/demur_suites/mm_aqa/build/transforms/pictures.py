@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur_suites.mm_aqa.transforms import Altered, Original, transformation
-from demur_suites.mm_aqa.transforms.drawing import (
+from demur_suites.mm_aqa.build.transforms import Altered, Original, transformation
+from demur_suites.mm_aqa.build.transforms.drawing import (
     Box,
     blurred,
     coverage,
