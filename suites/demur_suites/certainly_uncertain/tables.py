@@ -259,15 +259,17 @@ def statistics_table(pairs: Sequence[Pair]) -> Table:
     """Table 1: photos and questions by category."""
     names = ("pairs", "questions", "controls", "photos", "made photos")
 
-    def counted(own: Sequence[Pair]) -> tuple[int, ...]:
-        photos = {p.image.sha256 for p in own if p.image is not None}
-        made = {p.idk_image.sha256 for p in own if p.from_images and p.idk_image is not None}
+    def counted(pairs_of_kind: Sequence[Pair]) -> tuple[int, ...]:
+        photos = {p.image.sha256 for p in pairs_of_kind if p.image is not None}
+        made_photos = {
+            p.idk_image.sha256 for p in pairs_of_kind if p.from_images and p.idk_image is not None
+        }
         return (
-            len(own),
-            2 * len(own),
-            sum(p.control_image is not None for p in own),
+            len(pairs_of_kind),
+            2 * len(pairs_of_kind),
+            sum(p.control_image is not None for p in pairs_of_kind),
             len(photos),
-            len(made),
+            len(made_photos),
         )
 
     rows: list[Sequence[Cell]] = [
@@ -302,10 +304,10 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
         )
         for n, s in enumerate(scores)
     ]
-    made = []
+    panels = []
     if any(c.points for c in stated):
         even = Curve("as stated", (Point(0.0, 0.0), Point(1.0, 1.0)), 6)
-        made.append(
+        panels.append(
             curves(
                 "LAVE-idk (%) by P(pred)",
                 [*stated, even],
@@ -313,8 +315,8 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
                 whole_x=False,
             )
         )
-        made.append(series_legend([(c.label, c.style) for c in [*stated, even]]))
-    return made
+        panels.append(series_legend([(c.label, c.style) for c in [*stated, even]]))
+    return panels
 
 
 # --- cards ------------------------------------------------------------------------------------------

@@ -407,7 +407,7 @@ def agents_table(scores: Sequence[Score]) -> Table:
             logs = [log for r in several if r.response and (log := read_log(r.response))]
             if not logs:
                 continue
-            rounds = [one for log in logs for one in log.rounds]
+            rounds = [round_ for log in logs for round_ in log.rounds]
             rows.append(
                 (
                     s.model,
@@ -415,8 +415,8 @@ def agents_table(scores: Sequence[Score]) -> Table:
                     len(logs),
                     share_of("overridden", sum(log.overridden for log in logs), len(logs)),
                     len(rounds) / len(logs),
-                    sum(one.decision == "REQUEST_REVISION" for one in rounds),
-                    sum(one.coerced for one in rounds),
+                    sum(round_.decision == "REQUEST_REVISION" for round_ in rounds),
+                    sum(round_.coerced for round_ in rounds),
                 )
             )
     return table(

@@ -254,9 +254,9 @@ def sensitivity_table(scores: Sequence[Score]) -> Table | None:
     """How the ranking depends on the composite's weights; None for one model."""
     if len(scores) < 2:
         return None
-    found = sensitivity({s.model: {k: s.measures[k].value for k in WEIGHTS} for s in scores})
+    ranking = sensitivity({s.model: {k: s.measures[k].value for k in WEIGHTS} for s in scores})
     rows = [
-        (s.model, 100 * found.first[s.model], *found.ranks.get(s.model, (None, None)))
+        (s.model, 100 * ranking.first[s.model], *ranking.ranks.get(s.model, (None, None)))
         for s in scores
     ]
     return table(
@@ -264,7 +264,7 @@ def sensitivity_table(scores: Sequence[Score]) -> Table | None:
         "The ranking under other weights.",
         (*texts("Model"), "first (%)", "best rank", "worst rank"),
         rows,
-        f"{found.settings} weightings on a grid of 0.1: the order of {len(found.swaps)} of "
+        f"{ranking.settings} weightings on a grid of 0.1: the order of {len(ranking.swaps)} of "
         f"{len(scores) * (len(scores) - 1) // 2} pairs of models depends on them.",
     )
 
@@ -301,9 +301,9 @@ def statistics_table(families: Sequence[Family]) -> Table:
     """Table 1: families, strict ones and distinct base photos by category."""
     counts = []
     for category in WHAT_IT_TESTS:
-        own = [f for f in families if f.category is category]
-        photos = {f.images[0].sha256 for f in own if f.images[0] is not None}
-        counts.append((len(own), sum(f.strict for f in own), len(photos)))
+        families_of = [f for f in families if f.category is category]
+        photos = {f.images[0].sha256 for f in families_of if f.images[0] is not None}
+        counts.append((len(families_of), sum(f.strict for f in families_of), len(photos)))
     rows = [
         (c.value, tests, *n) for (c, tests), n in zip(WHAT_IT_TESTS.items(), counts, strict=True)
     ]
