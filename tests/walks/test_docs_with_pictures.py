@@ -145,7 +145,8 @@ def test_pictures_of_rows_come_once_and_hidden_ones_not_at_all(folder):
     (folder / ".away").symlink_to("/", target_is_directory=True)
     (folder / "up.md").write_text("Look.\n\n![a](.away/x.png) ![b](../../x.png)\n")
     unused: dict[str, str] = {}
-    found = {d.id: d for d in documents(folder, problems := Problems(), unused)}
+    problems = Problems()
+    found = {d.id: d for d in documents(folder, problems, unused)}
     assert not problems.lines  # a page of pictures alone is no bad file
     assert found["report.png"].title == "The report"
     assert "r" in found
