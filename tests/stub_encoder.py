@@ -121,3 +121,17 @@ class DeadlyEncoder(StubEncoder):
 def deadly_stub(argument="", *, allow_random=False):
     """What ``--encoder stub_encoder:deadly_stub`` opens."""
     return DeadlyEncoder(name="stub_encoder:deadly_stub")
+
+
+class LateEncoder(DeadlyEncoder):
+    """Late interaction: a vector for each word; some texts end its process."""
+
+    def texts(self, texts, space="text", *, role="passage"):
+        for text in texts:
+            _kill_if(text)
+        return [self._vectors([word.encode() for word in text.split()], space) for text in texts]
+
+
+def late_stub(argument="", *, allow_random=False):
+    """What ``--encoder stub_encoder:late_stub`` opens."""
+    return LateEncoder("stub_encoder:late_stub", "maxsim", {"text": 8})

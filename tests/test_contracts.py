@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mini_sources import lines, png, put
 from strategies import sample
+from stub_encoder import StubEncoder
 
 from demur.core.plugins import find, where
 from demur.core.records import Outcome, Status
@@ -17,16 +18,16 @@ from demur.core.store import Problems
 from demur.corpora import READERS
 from demur.indexing.bm25 import build_bm25
 from demur.indexing.encoders import open_encoder
-from demur.indexing.exact import unit
-from demur.indexing.ivf import build_ivf
 from demur.judge.base import JudgeContext, open_judge
 from demur.judge.local import LocalJudge
+from demur.retrieval.modes import SIMPLE_MODES, SimpleMode
 from demur.scenarios.systems import SystemContext
 from demur.testing import (
     check_corpus,
     check_encoder,
     check_index,
     check_judge,
+    check_mode,
     check_source,
     check_system,
     running,
@@ -153,18 +154,48 @@ def test_the_offline_encoder():
 
 @pytest.mark.parametrize("kind", own("indexes"))
 def test_indexes(kind, tmp_path):
-    dice = np.random.default_rng(0)
-    if kind == "bm25":
-        texts = [f"fox{n % 7} river{n % 5} word{n}" for n in range(40)]
-        part, queries = build_bm25(texts, tmp_path), ["fox3 river1", "word7", "nothing of it"]
-    else:
-        vectors = unit(dice.standard_normal((600, 32)).astype(np.float32))
-        np.save(tmp_path / "vectors.npy", vectors)
-        part = {"kind": kind, "dims": 32, "count": 600, "largest_norm": 1.0001}
-        if kind != "flat":
-            part |= build_ivf(kind, vectors, tmp_path / "index.faiss", lists=8)
-        queries = vectors[:5] + np.float32(0.01)
-    check_index(find("indexes", kind)[0](tmp_path, part), queries)
+    if kind == "maxsim":
+        return  # tests/indexing/test_maxsim.py
+    if kind != "bm25":
+        check_index(kind)
+        return
+    texts = [f"fox{n % 7} river{n % 5} word{n}" for n in range(40)]
+    queries = ["fox3 river1", "word7", "nothing of it"]
+    check_index(find("indexes", kind)[0](tmp_path, build_bm25(texts, tmp_path)), queries)
+
+
+def test_a_kind_that_breaks_the_contract_is_told(tmp_path, monkeypatch):
+    put(
+        tmp_path / "careless_index.py",
+        "from demur.indexing.indexes import Dense\n"
+        "class Careless(Dense):\n"
+        "    def search(self, queries, k):\n"
+        "        found = super().search(queries, k)\n"
+        "        return found._replace(rows=found.rows[:, ::-1])\n",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(AssertionError, match="careless_index:Careless"):
+        check_index("careless_index:Careless")
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        (SimpleMode("nowhere", "text", "documents"), "nowhere"),
+        (SimpleMode("titles", "text", "documents"), "pages"),
+        (SimpleMode("looks", "both", "documents"), "one alone"),
+        (SimpleMode("titles", "both", "pages", lambda encoder, queries, space: [[1]]), "(1, 1)"),
+    ],
+)
+def test_a_mode_that_breaks_the_contract_is_told(mode, told):
+    with pytest.raises(AssertionError, match=re.escape(told)):
+        check_mode(mode, StubEncoder())
+
+
+def test_the_modes_by_one_alone_keep_the_contract():
+    for name, mode in SIMPLE_MODES.items():
+        if mode.by != "both" and mode.part != "lexical":
+            check_mode(name, StubEncoder())
 
 
 # --- systems and judges ---

@@ -36,7 +36,8 @@ An interrupted build continues when you give the same command again. --skip-bad 
 
 SEARCH = """modes: image-to-title (T), image-to-title+summary (T+S) and text-to-title find pages; image-to-image,
 image-to-first-image (of each page) and text-to-image find images; text-to-text (dense), lexical (BM25) and fused
-(both) find passages; FIRST/text-to-text and FIRST/lexical rank the passages of the pages that FIRST finds by the
+(both) find passages; image+text-to-title+summary, image+text-to-image and image+text-to-text need an encoder that reads
+both as one; FIRST/text-to-text and FIRST/lexical rank the passages of the pages that FIRST finds by the
 text. Without --mode: fused for a text, image-to-image for an image, image-to-title/text-to-text for both."""
 
 
@@ -128,7 +129,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument(
         "--mode",
         help="text-to-text, lexical, fused, image-to-title, image-to-title+summary, "
-        "image-to-image, text-to-image, text-to-title, or FIRST/text-to-text",
+        "image-to-image, text-to-image, text-to-title, one by image+text, or FIRST/text-to-text",
     )
     search.add_argument(
         "-k", type=positive, default=10, help="number of hits (default: %(default)s)"

@@ -26,7 +26,6 @@ import numpy as np
 
 from demur.core import plugins
 from demur.core.errors import DataError, IndexFileError, UsageError
-from demur.core.store import storage_errors
 from demur.indexing.exact import (
     MARGIN,
     Exact,
@@ -43,6 +42,7 @@ from demur.indexing.exact import (
 from demur.indexing.gpu import load_faiss
 from demur.indexing.ivf import (
     KINDS,
+    REFINE,
     Tuned,
     build_ivf,
     centroids_of,
@@ -52,6 +52,7 @@ from demur.indexing.ivf import (
     nearest_lists,
     open_lists,
 )
+from demur.indexing.vectors import mapped_vectors
 
 SCAN = 10
 """How many times more scanning a list costs, for each vector, than exact search of many queries."""
@@ -98,27 +99,10 @@ class Dense:
         self.dims: int = part["dims"]
         self.count: int = part["count"]
         self._largest = float(part["largest_norm"])
-        path = folder / "vectors.npy"
-        with storage_errors(path):
-            try:
-                # an empty file cannot be mapped
-                self.vectors: Floats = np.load(path, mmap_mode="r" if self.count else None)
-            except OSError:
-                raise
-            except (
-                Exception
-            ) as error:  # numpy parses the header as Python, which can fail in any way
-                raise IndexFileError(
-                    f"the vectors cannot be mapped: {type(error).__name__}", item=path
-                ) from error
-        if self.vectors.shape != (self.count, self.dims) or self.vectors.dtype != np.float32:
-            raise IndexFileError(
-                f"expected {self.count}x{self.dims} float32, found {self.vectors.shape} {self.vectors.dtype}",
-                item=path,
-            )
+        self.vectors: Floats = mapped_vectors(folder / "vectors.npy", self.count, self.dims)
         self._exact = Exact(self.vectors, self._largest)
         self._lists: Any = None
-        if self.kind.startswith("ivf-"):
+        if self.kind in REFINE:
             self.nprobe, self.refine = int(part["nprobe"]), int(part["refine"])
             self._lists = open_lists(folder / "index.faiss", self.kind, self.dims, self.count)
             self.nprobe = min(self.nprobe, self._lists.nlist)
@@ -139,7 +123,7 @@ class Dense:
         Returns:
             What the part's entry in the manifest says of them, for the constructor.
         """
-        return {} if kind == "flat" else build_ivf(kind, vectors, folder / "index.faiss")
+        return build_ivf(kind, vectors, folder / "index.faiss") if kind in REFINE else {}
 
     def search(self, queries: Floats, k: int) -> Neighbours:
         """The first k for each query.

@@ -41,7 +41,7 @@ NPROBE = 16
 """Inverted lists searched for each query, unless tuned."""
 FILL_BYTES = 1 << 26
 """Bytes of vectors that are added at once."""
-REFINE: dict[str, int] = {"flat": 1, "ivf-flat": 1, "ivf-sq8": 3}
+REFINE = {"ivf-flat": 1, "ivf-sq8": 3}
 """Candidates that are scored again, as a multiple of k."""
 _READING = Lock()
 """faiss has one limit of what it may read, for all threads."""
@@ -78,7 +78,7 @@ def train(kind: str, vectors: Floats, path: Path, *, lists: int | None = None) -
     """
     faiss = load_faiss()
 
-    if kind not in REFINE or kind == "flat":
+    if kind not in REFINE:
         raise UsageError(
             f"no index kind named {kind!r}; known: {', '.join(KINDS)}",
             cure="choose one of them, or auto",

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from demur.core.errors import DataError, IndexFileError, UsageError
 from demur.core.store import storage_errors
@@ -31,7 +30,7 @@ from demur.indexing.exact import (
     stack_batches,
     take_best,
 )
-from demur.indexing.vectors import LENGTHS
+from demur.indexing.vectors import LENGTHS, mapped_vectors
 
 PRODUCTS = 1 << 24
 """Inner products held at once, in float32."""
@@ -59,7 +58,9 @@ class MaxSim:
         self.folder = folder
         self.dims, self.count = int(part["dims"]), int(part["count"])
         self._largest = float(part["largest_norm"])
-        self._tokens: Floats = _mapped(folder / "vectors.npy", int(part["tokens"]), self.dims)
+        self._tokens: Floats = mapped_vectors(
+            folder / "vectors.npy", int(part["tokens"]), self.dims
+        )
         with storage_errors(folder / LENGTHS):
             lengths = np.fromfile(folder / LENGTHS, "<i4").astype(np.int64)
         ends = np.cumsum(lengths)
@@ -88,8 +89,9 @@ class MaxSim:
             UsageError: k is below 1, or the dimensions differ.
             DataError: a query is NaN, infinite or zero; names its place in the batch.
         """
+        queries = self._check_queries(queries, k)
         parts = [Neighbours.nothing(0, k)]
-        for block in self._blocks_of(self._check_queries(queries, k)):
+        for block in self._blocks_of(queries):
             parts += [
                 pad_to(self._best(query, line, k), k)
                 for query, line in zip(block, self._near_scores(block), strict=True)
@@ -100,8 +102,9 @@ class MaxSim:
         self, queries: Sequence[Floats], candidates: Sequence[Rows], k: int
     ) -> Neighbours:
         """The first k for each query among its own candidate rows, exactly."""
+        queries = self._check_queries(queries, k)
         parts = [Neighbours.nothing(0, k)]
-        for query, rows in zip(self._check_queries(queries, k), candidates, strict=True):
+        for query, rows in zip(queries, candidates, strict=True):
             parts.append(pad_to(self._ranked(query, np.unique(np.asarray(rows, np.int64)), k), k))
         return stack_batches(parts)
 
@@ -186,21 +189,3 @@ class MaxSim:
                     cure="check its text or image",
                 )
         return checked
-
-
-def _mapped(path: Path, rows: int, dims: int) -> NDArray[np.float32]:
-    """``vectors.npy`` of that shape, mapped."""
-    with storage_errors(path):
-        try:
-            vectors: NDArray[np.float32] = np.load(path, mmap_mode="r" if rows else None)
-        except OSError:
-            raise
-        except Exception as error:  # numpy parses the header as Python, which can fail in any way
-            raise IndexFileError(
-                f"the vectors cannot be mapped: {type(error).__name__}", item=path
-            ) from error
-    if vectors.shape != (rows, dims) or vectors.dtype != np.float32:
-        raise IndexFileError(
-            f"expected {rows}x{dims} float32, found {vectors.shape} {vectors.dtype}", item=path
-        )
-    return vectors

@@ -33,6 +33,7 @@ from demur.indexing.embed import Item, embed
 from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.exact import norms_of
 from demur.indexing.indexes import Dense, kind_named
+from demur.indexing.ivf import REFINE
 from demur.indexing.options import FOUND, IndexOptions
 from demur.indexing.tables import BLOCK, in_blocks, save, save_rows
 from demur.indexing.vectors import DATA, LENGTHS
@@ -273,7 +274,7 @@ def _fill(
 ) -> dict[str, Any]:
     """Make what an index of a kind has beside its vectors; returns what the manifest says of it."""
     index = kind_named(kind)
-    if options.engine is not None and index is Dense and kind != "flat":
+    if options.engine is not None and index is Dense and kind in REFINE:
         return options.engine.build_ivf(kind, vectors, folder / "index.faiss")
     entry: dict[str, Any] = index.build(kind, vectors, folder)
     return entry

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from demur.core.errors import IndexFileError
 from demur.core.store import (
@@ -125,6 +126,28 @@ def npy_header(rows: int, dimensions: int) -> bytes:
         + text.ljust(HEADER - 11).encode()
         + b"\n"
     )
+
+
+def mapped_vectors(path: Path, rows: int, dims: int) -> NDArray[np.float32]:
+    """(rows, dims) of a ``vectors.npy``, mapped.
+
+    Raises:
+        IndexFileError: it is truncated, or of another shape or type.
+    """
+    with storage_errors(path):
+        try:
+            vectors: NDArray[np.float32] = np.load(path, mmap_mode="r" if rows else None)
+        except OSError:
+            raise
+        except Exception as error:  # numpy parses the header as Python, which can fail in any way
+            raise IndexFileError(
+                f"the vectors cannot be mapped: {type(error).__name__}", item=path
+            ) from error
+    if vectors.shape != (rows, dims) or vectors.dtype != np.float32:
+        raise IndexFileError(
+            f"expected {rows}x{dims} float32, found {vectors.shape} {vectors.dtype}", item=path
+        )
+    return vectors
 
 
 # --- writing ----------------------------------------------------------------------------------------

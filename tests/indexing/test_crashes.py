@@ -39,7 +39,7 @@ def files(folder):
     }
 
 
-def build(folder, out):
+def build(folder, out, encoder):
     """Exit code and standard error."""
     words = [
         "index",
@@ -48,7 +48,7 @@ def build(folder, out):
         "--out",
         out,
         "--encoder",
-        "stub_encoder:deadly_stub",
+        f"stub_encoder:{encoder}",
         "--skip-bad",
     ]
     command = [sys.executable, "-m", "demur", *words]
@@ -57,15 +57,18 @@ def build(folder, out):
 
 
 @pytest.mark.integration
-def test_a_build_that_was_killed_leaves_the_same_folder_when_it_is_run_again(noted, tmp_path):
+@pytest.mark.parametrize("encoder", ["deadly_stub", "late_stub"])
+def test_a_build_that_was_killed_leaves_the_same_folder_when_it_is_run_again(
+    encoder, noted, tmp_path
+):
     write_records(
         tmp_path / "kb.jsonl",
         [Document(id=f"t{n}", title="", text=f"text {n}") for n in range(400)],
     )
     deadly(noted, "text 200")  # kill -9, in the middle of its only shard
-    assert build(tmp_path, "index")[0] == -signal.SIGKILL
+    assert build(tmp_path, "index", encoder)[0] == -signal.SIGKILL
     assert (tmp_path / ".index.building").exists()
     deadly(noted)
-    assert build(tmp_path, "index")[0] == 0
-    assert build(tmp_path, "whole")[0] == 0
+    assert build(tmp_path, "index", encoder)[0] == 0
+    assert build(tmp_path, "whole", encoder)[0] == 0
     assert files(tmp_path / "index") == files(tmp_path / "whole")

@@ -147,10 +147,11 @@ def test_prefixes_stand_before_the_texts_of_their_role(minilm):
     assert encoder.fingerprint() != minilm.fingerprint()
 
 
-def test_a_models_own_prompts_are_used(tmp_path, minilm):
+@pytest.mark.parametrize("name", ["document", "passage"])
+def test_a_models_own_prompts_are_used(name, tmp_path, minilm):
     shutil.copytree(minilm_fp32.folder(), tmp_path / "m")
     place = tmp_path / "m" / "config_sentence_transformers.json"
-    prompts = {"query": "ask: ", "document": "read: "}
+    prompts = {"query": "ask: ", name: "read: "}
     place.write_text(json.dumps(json.loads(place.read_text()) | {"prompts": prompts}))
     encoder = open_encoder(f"sentence-transformers:{tmp_path}/m")
     assert np.abs(encoder.texts(["x"], role="query") - minilm.texts(["ask: x"])).max() < 1e-5
@@ -168,13 +169,13 @@ def test_a_batch_that_does_not_fit_is_halved(minilm, monkeypatch):
     tight = open_encoder(f"sentence-transformers:{minilm_fp32.folder()}?batch=8")
     real, sizes = tight._model.encode, []
 
-    def encode(texts, **options):
-        sizes.append(len(texts))
-        if len(texts) > 2:
+    def encode(inputs, **options):
+        sizes.append(len(inputs))
+        if len(inputs) > 2:
             raise RuntimeError(
                 "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"
             )
-        return real(texts, **options)
+        return real(inputs, **options)
 
     monkeypatch.setattr(tight._model, "encode", encode)
     assert np.abs(tight.texts(TEXTS) - minilm.texts(TEXTS)).max() < 1e-5

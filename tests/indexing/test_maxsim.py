@@ -90,6 +90,21 @@ def test_neither_batch_nor_k_nor_block_changes_a_bit(world, tmp_path, monkeypatc
     assert subset.scores.tobytes() == whole.scores.tobytes()
 
 
+def test_documents_that_differ_in_last_bits_are_told_apart_exactly(tmp_path):
+    """Float32 products cannot order them: whatever could belong to the first k is scored again."""
+    dice = np.random.default_rng(1)
+    base = dice.standard_normal((5, DIMS)).astype(np.float32)
+    documents = [
+        np.where(dice.random(base.shape) < 0.3, np.nextafter(base, np.float32(9)), base)
+        for _ in range(200)
+    ]
+    queries = [dice.standard_normal((6, DIMS)).astype(np.float32) for _ in range(20)]
+    index = index_of(tmp_path, documents)
+    for k in (1, 3, 20):
+        exact = index.search_subset(queries, [np.arange(200)] * 20, k)
+        assert index.search(queries, k).rows.tolist() == exact.rows.tolist()
+
+
 def test_equal_documents_come_in_the_order_of_their_rows(world, tmp_path):
     documents, queries = world
     rows = index_of(tmp_path, documents).search(queries[:1], 300).rows[0].tolist()

@@ -9,11 +9,17 @@ from pathlib import Path
 import pytest
 import tiny_encoders
 import tiny_models
-from curation_world import folder
+from curation_world import folder, quick
 from errors import raises
 
 from demur.cli import main
 from demur.core.errors import UsageError
+from demur.core.progress import QUIET
+from demur.core.records import Sample
+from demur.core.store import Problems, read_records
+from demur.curation.build.distractors import mine_pool
+from demur.curation.build.knowledge_bases import align_gold, open_bases
+from demur.curation.build.recipe import parse_recipe
 from demur.retrieval.cross_encoder import CrossEncoder
 
 pytestmark = [
@@ -108,6 +114,34 @@ def test_a_margin_is_measured_from_its_score_of_gold(model, world, tmp_path):
         golds = [f"{e['title']}\n{e['text']}" for e in sample["gold"] if e.get("text")]
         bar = min(judge.scores([(sample["question"], text) for text in golds]))
         assert all(e["score"] <= bar + 2e-5 for e in sample["negatives"])
+
+
+def test_a_recipe_ranks_again_as_the_command_does(model, towns, pool, index, tmp_path):
+    quotas = {"text": 3, "lexical": 2, "visual": 2}
+    ways = {"encoder": "curation_world:quick", "index": "index", "cross_encoder": str(model)}
+    plan = parse_recipe(
+        {
+            "name": "x",
+            "seed": 7,
+            "sources": [{"name": "generic", "path": str(towns)}],
+            "gates": [{"system": "prior"}],
+            "retrieval": {**quotas, **ways, "negatives": "mined", "max_score": 0.55},
+        }
+    )
+    own = pool._replace(specs={name: plan.sources[0] for name in pool.specs})
+    bases = open_bases(plan, own, base=index.parent, encoder=quick())
+    own = align_gold(own, bases)
+    by_recipe = mine_pool(plan, own, own.samples, bases, QUIET)[1]
+    words = [str(pool.root), "--index", str(index), "--out", str(tmp_path), "--negatives", "mined"]
+    words += [word for name, n in quotas.items() for word in (f"--{name}", str(n))]
+    words += ["--encoder", "curation_world:quick", "--max-score", "0.55"]
+    assert main(["mine", *words, "--cross-encoder", str(model)]) == 0
+    by_command = read_records(tmp_path / "samples.jsonl", Sample, Problems())
+    rows = {s.id: [(e.id, e.mode, e.rank, e.score) for e in s.negatives] for s in by_command}
+    assert rows == {
+        id: [(e.id, e.mode, e.rank, e.score) for e in s.negatives] for id, s in by_recipe.items()
+    }
+    assert any(mode.endswith("reranked") for row in rows.values() for _, mode, _, _ in row)
 
 
 def test_consent_to_code_is_no_option_of_a_name(model, world, tmp_path, capsys):

