@@ -222,7 +222,10 @@ def _work(options: BuildOptions) -> Iterator[dict[str, Any]]:
     from demur.models import Budget
     from demur.models.batch import batching
 
-    with progress_if(options.progress) as steps, batching(options.batch, steps):
+    with (
+        progress_if(options.progress) as steps,
+        batching(options.batch, steps, fresh=options.fresh),
+    ):
         yield {
             "steps": steps,
             "fresh": options.fresh,
@@ -247,7 +250,7 @@ def from_docs(
     """Make a small release from your own documents and questions; ``demur from-docs``.
 
     Args:
-        docs: a folder or file of documents: Markdown, text, HTML, PDF, rows of tables; or a corpus by name.
+        docs: a folder or file of documents: Markdown, text, HTML, PDF, pictures, rows of tables; or a corpus by name.
         questions: JSONL, CSV, Parquet, or one question per line; with answers where they are known.
         out: folder for ``release``, ``corpora`` and ``review``.
         accept_found: accept the proposed gold passages without a review.

@@ -114,11 +114,18 @@ def run(args: argparse.Namespace) -> int:
         f"{made_release.documents:,} documents: {made_release.passages:,} passages, {made_release.pictures:,} pictures; "
         f"{made_release.proposed:,} proposed as gold"
     )
-    if made_release.unused:
-        say(f"{len(made_release.unused):>6,} pictures cannot be used")
-        say(*(f"        {name}: {why}" for name, why in list(made_release.unused.items())[:SHOWN]))
-        if len(made_release.unused) > SHOWN:
-            say(f"        ... and {len(made_release.unused) - SHOWN:,} more; --json lists all")
+    if made_release.unused_pictures:
+        say(f"{len(made_release.unused_pictures):>6,} pictures cannot be used")
+        say(
+            *(
+                f"        {name}: {why}"
+                for name, why in list(made_release.unused_pictures.items())[:SHOWN]
+            )
+        )
+        if len(made_release.unused_pictures) > SHOWN:
+            say(
+                f"        ... and {len(made_release.unused_pictures) - SHOWN:,} more; --json lists all"
+            )
     say(*(f"{n:>6,} {kind}" for kind, n in made_release.kinds.items()))
     for reason, questions in made_release.drops.items():
         say(f"{len(questions):>6,} left out: {reason}")

@@ -100,7 +100,7 @@ def documents(
         if "image_url" not in fields:
             return [_passage(id_, fields)]
         known = parsed_json(str(fields.get("info") or "{}"))
-        found = [
+        entry_documents = [
             _entity(name, about) for name, about in known.items() if known_ids.add(entity_id(name))
         ]
         address = str(fields["image_url"])
@@ -109,14 +109,16 @@ def documents(
         elif known_ids.add(address):
             names = [str(name) for name in parsed_json(str(fields.get("entities") or "[]"))]
             try:
-                found.append(_picture(address, names, picture(files[address])))
+                entry_documents.append(_picture(address, names, picture(files[address])))
             except (DataError, StorageError) as error:
                 problems.add(f"{place} ({address})", str(error))
-        return found
+        return entry_documents
 
-    made = records(((place, id_, (row,)) for place, id_, row in rows), of_entry, problems, notes)
-    for of_one in made:
-        yield from of_one
+    documents_by_entry = records(
+        ((place, id_, (row,)) for place, id_, row in rows), of_entry, problems, notes
+    )
+    for entry_documents in documents_by_entry:
+        yield from entry_documents
 
 
 def entity_id(name: str) -> str:

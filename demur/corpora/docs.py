@@ -6,10 +6,10 @@ title comes from the document (front matter, first heading, ``<title>``), else i
 order mark or an HTML ``charset`` names another encoding; a file without text is a problem.
 
 Pictures follow the texts, each once: its caption is what the first page that shows it says of it (else the file name),
-and it lies on that page. A page of a PDF that shows pictures (lines count where there is no text) is rendered where
-``pages=FOLDER`` says into which folder: then ``guide.pdf#page-3`` is that picture, and its words are the passage ``guide.pdf#page-3#text`` of
-it, so that who must not see the one does not see the other. Pictures that cannot be used are named on the log, and so
-are files with other endings, by their number. One document, and the names of all files, are in memory.
+and it lies on that page. ``pages=FOLDER`` renders pages of PDFs that show pictures (lines count where there is no text)
+into that folder: then ``guide.pdf#page-3`` is that picture, and its words are the passage ``guide.pdf#page-3#text`` of
+it, so that who must not see the one does not see the other. Pictures that cannot be used are named on the log, and
+files with other endings are counted there. One document, and the names of all files, are in memory.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from demur.core.untrusted import Choice, check
 from demur.corpora import image_at, log_skipped, tables, valid_document
 from demur.corpora.folder import image_endings, title_of
 from demur.corpora.formats.tables import TABLES
+from demur.corpora.mentions import Mention, file_of, pictures_in
 from demur.corpora.pdf_pages import Rendered
-from demur.corpora.shown_pictures import Shown, file_of, pictures_in
 
 log = logging.getLogger("demur.indexing")
 
@@ -50,7 +50,7 @@ class Part(NamedTuple):
     """End of its id after the path."""
     title: str
     text: str
-    shown: tuple[Shown, ...] = ()
+    mentions: tuple[Mention, ...] = ()
     picture: Path | None = None
     """Of the page, rendered."""
     unseen: bool = False
@@ -196,10 +196,10 @@ class _Reading:
         for part in parts:
             if part.unseen:
                 self.unused[f"{name}{part.suffix}"] = "the page shows pictures and is not rendered"
-            for shown in part.shown:
-                self._note_shown(shown, file)
+            for mention in part.mentions:
+                self._note(mention, file)
         useful = [part for part in parts if part.text.strip() or part.picture]
-        if not useful and not any(part.shown for part in parts):
+        if not useful and not any(part.mentions for part in parts):
             why = "holds no text (scanned pages need text recognition, or rendering: ?pages=FOLDER)"
             self.problems.add(name, f"{why}; leave it out")
         elif 0 < len(useful) < len(parts):
@@ -233,17 +233,17 @@ class _Reading:
             name, id=name, title=caption or title_of(file), image=image, page=page
         )
 
-    def _note_shown(self, shown: Shown, document: Path) -> None:
+    def _note(self, mention: Mention, document: Path) -> None:
         folder = self.root if self.root.is_dir() else self.root.parent
         try:
-            file = file_of(shown, document, folder)
+            file = file_of(mention, document, folder)
             if file not in self.pictures:
                 raise DataError("there is no such picture", cure="put it there, or take it out")
         except DataError as error:
-            self.unused[f"{self.name_of(document)}: {brief(shown.place, 80)}"] = str(error)
+            self.unused[f"{self.name_of(document)}: {brief(mention.place, 80)}"] = str(error)
             return
         if not self.pictures[file][1]:
-            self.pictures[file] = (shown.caption.strip(), self.name_of(document))
+            self.pictures[file] = (mention.caption.strip(), self.name_of(document))
 
     def _document(self, name: str, *, ending: str = "", **fields: Any) -> Iterator[Document]:
         yield from valid_document(
@@ -302,8 +302,8 @@ def _markdown(file: Path) -> Iterator[Part]:
         if isinstance(fields, dict):
             title, text = str(fields.get("title") or ""), text[front.end() :]
     heading = _HEADING.search(text)
-    shown = tuple(pictures_in(text, markdown=True))
-    yield Part("", title or (heading[1] if heading else ""), text, shown)
+    mentions = tuple(pictures_in(text, markdown=True))
+    yield Part("", title or (heading[1] if heading else ""), text, mentions)
 
 
 def _plain(file: Path) -> Iterator[Part]:

@@ -120,7 +120,7 @@ def _all_text(item: Document | Evidence) -> str:
     return f"{item.title}\n{item.text}" if item.text is not None else item.title
 
 
-def adopt_negatives(sample: Sample, leaks: Leaks, seed: int = 0) -> tuple[Sample, list[Drop]]:
+def adopt_negatives(sample: Sample, leaks: Leaks, seed: int) -> tuple[Sample, list[Drop]]:
     """The sample with its own negatives as distractors, by rank, without those that leak, and the drops.
 
     Negatives without a rank get theirs by a draw: a source lists texts before pictures, or by where they stand.

@@ -55,7 +55,7 @@ class Rendered:
 
         try:
             page = pdf[number - 1]
-            scale = min(DPI / 72, MOST_SIDE / max(page.get_size()))
+            scale = min(DPI / 72, MOST_SIDE / max(1.0, *page.get_size()))
             picture = page.render(scale=scale).to_pil().convert("RGB")
         except (pypdfium2.PdfiumError, ValueError, MemoryError):
             return None

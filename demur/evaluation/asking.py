@@ -225,11 +225,6 @@ def ask_opened(
             opened_system.context.budget = budget.sub_budget(folder_name(opened_system.label))
         if judge_context is not None:
             judge_context.budget = budget.sub_budget("judge")
-    if options.fresh and options.batch:
-        raise UsageError(
-            "a batch goes on where the last command was, which --fresh forgets",
-            cure="leave out --fresh, or name another --out",
-        )
     unfinished: dict[str, System] = {}
     open_asks: dict[str, list[Ask]] = {}
     folders: dict[Path, str] = {}
@@ -270,7 +265,7 @@ def ask_opened(
                 _in_ledger(unfinished[n], open_asks[n], options.calls) for n in names
             )
 
-        with batching(options.batch, steps):
+        with batching(options.batch, steps, fresh=options.fresh):
             checks = preflight({**unfinished, **judges}, [t.ask for t in tasks], stored=stored)
             for line in run_sync(checks):
                 steps.warn(line)

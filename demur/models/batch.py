@@ -163,14 +163,23 @@ _OF_COMMAND: ContextVar[Batches | None] = ContextVar("batches", default=None)
 
 
 @contextmanager
-def batching(batch: bool | Path, steps: Progress = QUIET) -> Iterator[None]:
+def batching(batch: bool | Path, steps: Progress = QUIET, *, fresh: bool = False) -> Iterator[None]:
     """Within the block, models with a batch API are asked in batches, by work that goes through `in_waves`.
 
     Args:
         batch: True sends batches; a path writes the calls of the next wave there, and ends the command; False does
             neither.
         steps: told what was sent.
+        fresh: whether the command forgets what earlier ones asked.
+
+    Raises:
+        UsageError: ``fresh`` with batches, whose every wave continues the one before.
     """
+    if batch and fresh:
+        raise UsageError(
+            "a batch goes on where the last command was, which --fresh forgets",
+            cure="leave out --fresh, or name another --out",
+        )
     batches = Batches(batch if isinstance(batch, Path) else None, steps) if batch else None
     token = _OF_COMMAND.set(batches)
     try:
@@ -354,10 +363,9 @@ class _ModelBatches:
             async for lines in server.lines(str(file)):
                 refusals += self._keep(lines)
         unanswered = self.ledger.sent.calls(batch.id)
-        if status in _NEVER_BEGAN:
-            self._forget(batch)
-        else:  # nobody says what they cost
-            self.ledger.sent.remove(batch.id)
+        cost = 0.0 if status in _NEVER_BEGAN else None  # else nobody says what they cost
+        self._settle((call, cost) for call in unanswered.values())
+        self.ledger.sent.remove(batch.id)
         self._batches.show(batch.id, total - len(unanswered), total)
         if refusals:
             raise refusals[0]

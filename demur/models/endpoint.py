@@ -306,6 +306,7 @@ class Endpoint:
         Raises:
             ItemError: an image cannot be read.
         """
+        request = request.model_copy(update={"service_tier": None})  # a batch is a tier of its own
         body, _ = await self._body(request, self._adapted - {"stream", "stream_options"})
         head = f'{{"custom_id":"{name}","method":"POST","url":"/v1/chat/completions","body":'
         return b"".join((head.encode(), *body, b"}\n"))

@@ -58,8 +58,7 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
         MissingExtra: huggingface_hub is not installed.
         StorageError: the hub cannot be reached, or refuses.
     """
-    told_apart = (str(row) for row in release.told_apart if row.telling)
-    if wrong := [*verify(release), *told_apart]:
+    if wrong := verify(release) or [str(row) for row in release.told_apart if row.telling]:
         raise ReleaseError(
             f"is not sound: {wrong[0]}"
             + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from demur.core.errors import UnknownPart
-from demur.core.records import Outcome, Row, Sample, Status
+from demur.core.records import Outcome, Sample, Status
 from demur.core.text import whole_number
 from demur.judge.measures.repeats import gather
 from demur.judge.official import METRICS, metric
@@ -151,18 +151,28 @@ def labels_table(data: ReportData) -> Table:
     return without_zeros(table, *absent)
 
 
+class _Verdict(NamedTuple):
+    """What counts of a row for `labels_table`."""
+
+    outcome: Outcome | None
+    status: Status
+    repeat: int
+    sample: Sample
+
+
 def _labelled_lines(run: Run, samples: Mapping[str, Sample]) -> list[tuple[Cell, ...]]:
     """The lines of `labels_table` for one run: one per metric, context recipe and condition."""
-    groups: dict[tuple[str, str, str], list[tuple[Row, Sample]]] = {}
+    groups: dict[tuple[str, str, str], list[_Verdict]] = {}
     for row in run.rows:
         sample = samples.get(row.sample)
         rule = sample.answers.rule.partition(":")[0] if sample else ""
         if sample is not None and rule in LABELLED:
             key = (rule, _DEFAULTS.sub("", row.recipe), row.condition)
-            groups.setdefault(key, []).append((row, sample))
+            verdict = _Verdict(row.outcome, row.status, row.repeat, sample)
+            groups.setdefault(key, []).append(verdict)
     lines: list[tuple[Cell, ...]] = []
-    for key, asked in sorted(groups.items()):
-        outcomes = [(row.outcome, s.answerable) for row, s in asked if row.outcome is not None]
+    for key, group in sorted(groups.items()):
+        outcomes = [(v.outcome, v.sample.answerable) for v in group if v.outcome is not None]
         figures = simpleqa([outcome for outcome, _ in outcomes])
         accuracy, given_attempted, f1 = (
             figures.correct,
@@ -174,8 +184,8 @@ def _labelled_lines(run: Run, samples: Mapping[str, Sample]) -> list[tuple[Cell,
         truthfulness: tuple[float | None, float | None] = (None, None)
         if key[0] == "crag_mm" and figures.correct is not None:
             over_turns = figures.correct - (figures.incorrect or 0.0)
-            truthfulness = over_turns, by_conversation(_graded_conversations(asked))
-        absent = Counter(row.status for row, _ in asked)
+            truthfulness = over_turns, by_conversation(_graded_conversations(group))
+        absent = Counter(verdict.status for verdict in group)
         lines.append(
             (
                 run.name,
@@ -193,12 +203,12 @@ def _labelled_lines(run: Run, samples: Mapping[str, Sample]) -> list[tuple[Cell,
     return lines
 
 
-def _graded_conversations(asked: Iterable[tuple[Row, Sample]]) -> list[list[Outcome]]:
+def _graded_conversations(verdicts: Iterable[_Verdict]) -> list[list[Outcome]]:
     """The outcomes of each conversation whose turns are all graded, oldest first; a repeat is one of its own."""
     turns_of: dict[tuple[str, int], dict[int, Outcome | None]] = {}
-    for row, sample in asked:
-        turns = turns_of.setdefault((sample.cluster, row.repeat), {})
-        turns[whole_number(sample.attributes.get("turn", "")) or 0] = row.outcome
+    for outcome, _, repeat, sample in verdicts:
+        turns = turns_of.setdefault((sample.cluster, repeat), {})
+        turns[whole_number(sample.attributes.get("turn", "")) or 0] = outcome
     conversations = []
     for turns in turns_of.values():
         outcomes = [outcome for _, outcome in sorted(turns.items()) if outcome is not None]

@@ -363,14 +363,20 @@ def _stratum(row: Row) -> tuple[str, ...]:
     return row.scenario.value, row.condition, row.recipe, row.outcome.value if row.outcome else ""
 
 
-PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
+PARTS = {
+    "source": "Source",
+    "topic": "Topic",
+    "query_modality": "Query",
+    "gold_modality": "Gold",
+    "negative_modality": "Distractors",
+}
 """Column of the rows -> its title, for breakdowns."""
 
 
 def breakdown_table(
     data: ReportData, head: Headline, column: str, name: str, *, totals: bool = True
 ) -> Table:
-    """Headline rates and truthfulness by a column of the rows (``source``, which is Table 8; ``topic``, ``query_modality`` ...).
+    """Headline rates and truthfulness by a column of the rows (``source``, for Table 8; ``topic``, ``query_modality``).
 
     Totals are over all samples, not the mean of the rows.
     """

@@ -245,9 +245,10 @@ def summarised(data: ReportData) -> dict[str, Any]:
 
     Returns:
         ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
-        system: rates and ``truthfulness`` as `demur.reports.tables.rate_record` has them, ``asks_back`` where any system asks back, ``n``
-        items, and ``repeats``, their graded repeats, where they were asked several times), ``joint`` (one object per
-        system: the share of questions that it handles right in all its ``scenarios``, and how many were ``left_out``),
+        system: rates and ``truthfulness`` as `demur.reports.tables.rate_record` has them, ``asks_back`` where any
+        system asks back, ``n`` items, and ``repeats``, their graded repeats, where they were asked several times),
+        ``joint`` (one object per system: the share of questions that it handles right in all its ``scenarios``, and how
+        many were ``left_out``),
         ``judge`` (the line on how good it is), ``by_query`` (the same by query modality),
         ``sweeps`` (table -> rows: those of ``figure3``, ``positions``, ``table5``, ``table6``, ``table9`` that the runs
         fill), ``funnel``, ``caveats``.

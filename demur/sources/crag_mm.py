@@ -174,7 +174,8 @@ def turns_of_row(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     Raises:
         DataError: lists of different lengths, or no turn.
 
-    >>> turns_of_row({"turns": {"interaction_id": ["a"], "query": ["Who?"]}, "answers": [{"interaction_id": "a", "ans_full": "Ada."}]})
+    >>> answers = [{"interaction_id": "a", "ans_full": "Ada."}]
+    >>> turns_of_row({"turns": {"interaction_id": ["a"], "query": ["Who?"]}, "answers": answers})
     [{'interaction_id': 'a', 'query': 'Who?', 'ans_full': 'Ada.'}]
     """
     answer_of = {

@@ -254,14 +254,14 @@ class InfoSeek(NativeSource):
         if not isinstance(page, dict):
             return []
         sections = list(evqa.section_documents(url, page, self.name))
-        found = [
+        passages = [
             evidence
             for section in sections
             for evidence in gold_of(section, paragraphs(section.text or ""), answers)
             if evidence.level == "passage"
         ]
-        if found or not sections:
-            return found
+        if passages or not sections:
+            return passages
         text = "\n\n".join(section.text or "" for section in sections)
         whole = sections[0].model_copy(update={"id": url, "text": text})
         return [Evidence.of(whole, Role.GOLD, level="article")]

@@ -155,6 +155,18 @@ def test_suites_are_listed_and_shown(capsys):
     assert "'vb'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", suites())
+@pytest.mark.parametrize("job", ["build", "check", "run", "score", "report", "export"])
+def test_every_job_explains_the_options_of_every_suite(job, name, capsys):
+    with pytest.raises(SystemExit):
+        main(["suite", job, name, "--help"])
+    words = capsys.readouterr().out
+    suite = demur_suites.suite(name)
+    of_job = {"build": suite.build_options, "export": suite.export_options, "check": ()}
+    for option in of_job.get(job, suite.options):
+        assert f"--{option.name.replace('_', '-')}" in words
+
+
 def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(tmp_path):
     lines = [
         {"id": "a", "output": "x", "confidence": 0.25},

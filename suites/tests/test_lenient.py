@@ -14,8 +14,8 @@ from demur.scenarios.systems import SystemContext
 from demur.testing import running
 from demur_suites.certainly_uncertain.build.calls import replies
 from demur_suites.mm_aqa.baselines import PTrue
-from demur_suites.mm_aqa.models import VOTE_TOKENS
-from demur_suites.mm_aqa.pool import sample_corpus
+from demur_suites.mm_aqa.build.models import VOTE_TOKENS
+from demur_suites.mm_aqa.build.pool import sample_corpus
 from tests.served import refusing
 
 QUESTION = Ask(
@@ -81,7 +81,7 @@ def test_the_calls_of_certainly_uncertains_build(tmp_path):
 
 def test_a_set_of_mm_aqa_is_checked_by_a_model_that_takes_no_temperature(tmp_path, monkeypatch):
     flags = [a for a in sample_corpus(0) if a.topic == "flags"][:2]
-    monkeypatch.setattr("demur_suites.mm_aqa.pool.sample_corpus", lambda seed: flags)
+    monkeypatch.setattr("demur_suites.mm_aqa.build.pool.sample_corpus", lambda seed: flags)
     suite = demur_suites.suite("mm_aqa")
     with running(
         reply=refusing(lambda body: "VERDICT: UNANSWERABLE\nCONFIDENCE: HIGH", "temperature")

@@ -22,31 +22,32 @@ from demur.core.errors import DataError, MissingExtra, PermanentError, UsageErro
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Evidence
 from demur.judge.annotation.task import put_labels, read_task
-from demur_suites.mm_aqa import build, ocr
-from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
-from demur_suites.mm_aqa.ocr import Reader
-from demur_suites.mm_aqa.pages import Page, sheets
-from demur_suites.mm_aqa.people import proportional
-from demur_suites.mm_aqa.pool import Answerable, Pool, _of_samples, mixed, sample_corpus
-from demur_suites.mm_aqa.routing import Dependency
-from demur_suites.mm_aqa.selecting import Features, rate, select
-from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, Word, transform
-from demur_suites.mm_aqa.transforms.drawing import (
+from demur_suites.mm_aqa.build import make as build
+from demur_suites.mm_aqa.build import ocr
+from demur_suites.mm_aqa.build.ocr import Reader
+from demur_suites.mm_aqa.build.pages import Page, sheets
+from demur_suites.mm_aqa.build.people import proportional
+from demur_suites.mm_aqa.build.pool import Answerable, Pool, _of_samples, mixed, sample_corpus
+from demur_suites.mm_aqa.build.routing import Dependency
+from demur_suites.mm_aqa.build.selecting import Features, rate, select
+from demur_suites.mm_aqa.build.transforms import Altered, Infeasible, Original, Word, transform
+from demur_suites.mm_aqa.build.transforms.drawing import (
     changed,
     coverage,
     erased,
     sharpness_left,
     size_in,
 )
-from demur_suites.mm_aqa.transforms.questions import gates, years
-from demur_suites.mm_aqa.transforms.reading import grids, other_value
-from demur_suites.mm_aqa.verifying import (
+from demur_suites.mm_aqa.build.transforms.questions import gates, years
+from demur_suites.mm_aqa.build.transforms.reading import grids, other_value
+from demur_suites.mm_aqa.build.verifying import (
     Vote,
     consensus,
     passes,
     read_vote,
     still_answerable,
 )
+from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from suites.tests import mm_aqa_models
 from suites.tests.mm_aqa_models import REWRITTEN
 from tests.served import Served

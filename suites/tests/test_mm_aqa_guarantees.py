@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from demur_suites.mm_aqa import pages
+from demur_suites.mm_aqa.build import pages
+from demur_suites.mm_aqa.build.pool import COLUMNS, Answerable, sample_corpus
+from demur_suites.mm_aqa.build.transforms import Altered, Infeasible, Original, Word, transform
+from demur_suites.mm_aqa.build.transforms.drawing import padded, sharpness
+from demur_suites.mm_aqa.build.transforms.pages import blur, mask
+from demur_suites.mm_aqa.build.transforms.pictures import bars, edges
+from demur_suites.mm_aqa.build.transforms.questions import years
+from demur_suites.mm_aqa.build.transforms.reading import grids, numeric, split
+from demur_suites.mm_aqa.build.verifying import structural
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
-from demur_suites.mm_aqa.pool import COLUMNS, Answerable, sample_corpus
-from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, Word, transform
-from demur_suites.mm_aqa.transforms.drawing import padded, sharpness
-from demur_suites.mm_aqa.transforms.pages import blur, mask
-from demur_suites.mm_aqa.transforms.pictures import bars, edges
-from demur_suites.mm_aqa.transforms.questions import years
-from demur_suites.mm_aqa.transforms.reading import grids, numeric, split
-from demur_suites.mm_aqa.verifying import structural
 
 FEW_OR_MANY = pytest.mark.parametrize("step", [60, pytest.param(4, marks=pytest.mark.slow)])
 """One picture or document of so many."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import demur_suites
 from demur.core.records import Outcome, Response, Status, Verdict
+from demur_suites.mm_aqa.build.routing import dependency_by_rules, question_kind, read_dependency
 from demur_suites.mm_aqa.items import Item
 from demur_suites.mm_aqa.measures import (
     Confidences,
@@ -29,7 +30,6 @@ from demur_suites.mm_aqa.measures import (
     sweep,
 )
 from demur_suites.mm_aqa.replies import read_reply
-from demur_suites.mm_aqa.routing import dependency_by_rules, question_kind, read_dependency
 from demur_suites.mm_aqa.scoring import confidences, verbal
 from tests.strategies import examples
 

@@ -18,7 +18,7 @@ from report_factory import make_demo
 import demur_suites
 from demur.cli import main
 from demur.judge.annotation.task import put_labels, read_task
-from demur_suites.mm_aqa.pool import sample_corpus
+from demur_suites.mm_aqa.build.pool import sample_corpus
 
 MODELS = "suites.tests.mm_aqa_models"
 FILES = ("items.jsonl", "decisions.jsonl", "manifest.json", "mm-aqa-rejections.json")
@@ -122,7 +122,7 @@ def test_a_set_of_a_native_folder(name, tmp_path, capsys):
         "--panel",
         f"python:{MODELS}:strict,python:{MODELS}:doubtful",
     ]
-    common = ["--pool", f"{name}:{folder}", "--ocr", "no" if name == "mmmu" else "yes", *models]
+    common = ["--pool", f"{name}:{folder}", "--ocr", "no", *models]
     # the cost is told first
     assert (
         main(["suite", "build", "mm_aqa", "--out", str(tmp_path / "plan"), "--plan", *common]) == 0

@@ -186,10 +186,17 @@ def test_certainly_uncertain_counts_one_list(pairs, tmp_path):
     [score, _] = suite.scores(items, read_outputs(folders))
     # by hand, with the default judge
     credit = {
-        "c0/answerable": 1, "c0/unanswerable": 1, "c1/answerable": 0, "c1/unanswerable": 1,
-        "c2/answerable": 0, "c2/unanswerable": 0, "c3/answerable": 1, "c3/unanswerable": 0,
-        "x/answerable": 0, "x/unanswerable": 1,
-    }  # fmt: skip
+        "c0/answerable": 1,
+        "c0/unanswerable": 1,
+        "c1/answerable": 0,
+        "c1/unanswerable": 1,
+        "c2/answerable": 0,
+        "c2/unanswerable": 0,
+        "c3/answerable": 1,
+        "c3/unanswerable": 0,
+        "x/answerable": 0,
+        "x/unanswerable": 1,
+    }
     assert {r["sample"]: int(right(r)) for r in rows} == credit
     assert {g.id: g.credit for g in score.graded if g.member != "control"} == credit
     by = score.by["temporal"]
@@ -323,8 +330,11 @@ def test_mm_thebench_counts_one_list(tmp_path):
     folders = suite.run(folder, [adds, sixes], tmp_path / "runs")
     rows = rows_of(folders[0])
     assert Counter(r["outcome"] for r in rows) == {
-        "correct": 5, "incorrect": 1, "deflected": 1, None: 1
-    }  # fmt: skip
+        "correct": 5,
+        "incorrect": 1,
+        "deflected": 1,
+        None: 1,
+    }
     outputs = read_outputs(folders)
     [score, other] = suite.scores(suite.open(folder).items, outputs)
     accuracy = score.image["accuracy"]

@@ -267,8 +267,11 @@ def test_accuracies_and_table_9_of_mm_thebench(tmp_path, capsys, monkeypatch):
         for n in range(151)
     ]
     items[116] = {
-        "id": "i116", "source": "mm-vet", "question": "Which colours?", "answers": ["red and blue"]
-    }  # fmt: skip
+        "id": "i116",
+        "source": "mm-vet",
+        "question": "Which colours?",
+        "answers": ["red and blue"],
+    }
     wrong_of = {
         model: [round(rate * n / 100) for rate, n in zip(TABLE_9[model][2:], ns, strict=True)]
         for model, ns in COUNTED.items()

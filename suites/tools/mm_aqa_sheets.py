@@ -11,9 +11,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from demur_suites.mm_aqa.build.pool import Answerable, sample_corpus
+from demur_suites.mm_aqa.build.transforms import Infeasible, Original, Word, pages, transform
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
-from demur_suites.mm_aqa.pool import Answerable, sample_corpus
-from demur_suites.mm_aqa.transforms import Infeasible, Original, Word, pages, transform
 
 HEIGHT = {"images": 150, "documents": 380}
 EXAMPLES = {

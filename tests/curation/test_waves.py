@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
 
-from demur.core.errors import BudgetReached, Deferred
+from demur.api.releases import BuildOptions, build
+from demur.core.errors import BudgetReached, Deferred, UsageError
 from demur.core.store import seed_of
 from demur.curation.build.curate import curate
+from demur.curation.build.folder import FolderRecipe
 from demur.curation.gates.funnel import WAVES, GateQuery, GatingModel, Rules, SampleState, Stage
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
@@ -238,3 +240,11 @@ def test_a_budget_counts_a_batch_before_it_is_sent(source, tmp_path, prices):
         built = in_batches(plan, tmp_path / "out", prices=prices, budget=Budget(10))
         assert len(server.sent) == len(set(server.sent))
     assert list(built.release.samples())
+
+
+def test_fresh_and_batches_are_refused_together(source, tmp_path):
+    """Each wave would forget the one before, which is paid for."""
+    opened = FolderRecipe(world.recipe(source, world.GATES), tmp_path, False, tmp_path / "out")
+    with raises(UsageError, "--fresh", cure="--out"):
+        build(opened, BuildOptions(fresh=True, batch=True))
+    assert not (tmp_path / "out").exists()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 
 import curation_world as world
 import pytest
@@ -15,7 +18,7 @@ from demur.core.store import read_json
 from demur.curation.build.curate import curate
 from demur.evaluation.asking import ask
 from demur.evaluation.options import RunOptions
-from demur.models import Budget
+from demur.models import Budget, Ledger
 from demur.models import batch as batches
 from demur.testing import running
 
@@ -108,3 +111,23 @@ def test_fresh_and_batches_are_refused_together(release, tmp_path):
     options = RunOptions(out=tmp_path, batch=True, fresh=True)
     with raises(UsageError, "--fresh", cure="--out"):
         ask(release, ["model:http://127.0.0.1:9/v1#tiny"], options)
+
+
+@pytest.mark.heavy
+def test_a_killed_process_leaves_its_batch_to_the_next(release, tmp_path, prices):
+    with running(kind=BatchEndpoint, reply=reply, batch_faults="late") as server:
+        words = ["run", release.folder, "--out", tmp_path / "runs", "--prices", prices, "--batch"]
+        words = [*map(str, words), "--system", f"m=model:{server.model('tiny')}", "--budget", "1"]
+        process = subprocess.Popen([sys.executable, "-m", "demur", *words])
+        end = time.monotonic() + 60
+        while not server.batches and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        assert len(server.batches) == 1
+        assert main([*words, "--trust-hosts"]) == 0
+        assert len(server.batches) == 1
+        assert server.requests == 0
+    ledger = tmp_path / "runs" / "calls.sqlite"
+    with Ledger(ledger) as replies:
+        assert Budget(None, ledger, "m").spent == pytest.approx(replies.stats()[0].price)

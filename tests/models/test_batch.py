@@ -45,7 +45,7 @@ class World:
 
     def __init__(self, server, ask, tmp_path, prices):
         self.server, self.ledger, self.prices = server, tmp_path / "calls.sqlite", prices
-        self.requests = [ask(f"question {n}", max_tokens=8) for n in range(N)]
+        self.requests = [ask(f"question {n}", max_tokens=8, service_tier="flex") for n in range(N)]
 
     async def answers(self, *, batch=True, budget=None, requests=None):
         """Ask everything; the texts of the replies."""
@@ -86,7 +86,8 @@ async def test_the_replies_are_those_of_single_calls_at_half_the_price(world, tm
         one = world(server)
         texts = await one.answers(budget=1.0)
         assert server.requests == 0
-        assert len(server.batches) == 1
+        [file] = [server.files[batch["input_file_id"]] for batch in server.batches.values()]
+        assert "service_tier" not in file
         assert texts == await plainly(one, tmp_path)
         with Ledger(one.ledger) as ledger:
             [stats] = ledger.stats()
@@ -132,6 +133,8 @@ async def test_what_nobody_reported_counts_at_its_greatest_cost(world):
             one.ledger = one.ledger.with_name(f"{fault}.sqlite")
             await one.answers(budget=1.0)
             spent[fault] = Budget(None, one.ledger).spent
+            assert one.counts.money == pytest.approx(spent[fault])
+            assert one.counts.unreported == (N if fault == "lost" else 0)
     assert spent["expired"] == pytest.approx(spent["ok"])
     assert spent["lost"] > 2 * spent["ok"]
 

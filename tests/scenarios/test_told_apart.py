@@ -16,7 +16,15 @@ from demur.evaluation.questions import left_out
 from demur.release import Draft, Release, freeze
 from demur.release.evidence import LIMIT
 from demur.release.push import push
-from demur.scenarios.told_apart import FEATURES, _right, measure, verify
+from demur.scenarios.told_apart import (
+    FEATURES,
+    RIDGE,
+    _fit,
+    _right,
+    _with_constant,
+    measure,
+    verify,
+)
 
 
 def text(dice, words):
@@ -116,13 +124,22 @@ def test_a_run_says_how_many_samples_a_scenario_leaves_out():
     assert left_out(RunOptions(scenarios=scenarios), made[:3]) == []
 
 
-def test_the_regression_is_that_of_a_direct_search():
-    """Newton's method ends where the slope of the penalised likelihood is 0; sets that are all alike decide nothing."""
-    dice = np.random.default_rng(0)
-    pairs = dice.normal(size=(40, 2, 3))
-    pairs[:, 0] += 3
-    assert _right(pairs) > 0.95
+@pytest.mark.parametrize("seed", range(40))
+def test_the_weights_are_where_the_penalised_likelihood_is_flat(seed):
+    """Also where a feature parts the sets wholly: Newton's steps may not run away."""
+    dice = np.random.default_rng(seed)
+    pairs = dice.normal(size=(dice.integers(2, 200), 2, dice.integers(1, 8)))
+    pairs[:, 0] += dice.choice([0, 0.3, 3, 100])
+    pairs = (pairs - pairs.mean(axis=(0, 1))) / pairs.std(axis=(0, 1))
+    weights, rows = _fit(pairs), _with_constant(pairs).reshape(-1, pairs.shape[2] + 1)
+    miss = np.tile([1.0, 0.0], len(pairs)) - 1 / (1 + np.exp(-rows @ weights))
+    assert rows.T @ miss - RIDGE * weights == pytest.approx(0, abs=1e-9)
+
+
+def test_sets_that_are_alike_are_half_right_and_those_wholly_apart_right():
     assert _right(np.ones((5, 2, 1))) == 0.5
+    assert _right(np.tile([[[1.0]], [[1.0]]], (3, 2, 1))) == 0.5
+    assert _right(np.tile([[[5.0], [1.0]]], (6, 1, 1))) == 1.0
 
 
 @pytest.fixture

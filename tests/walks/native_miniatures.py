@@ -1023,6 +1023,12 @@ def by_heart(asked: dict) -> str:
     return WRONG if subject is None else _fact(subject + subject % 2, relation)
 
 
+def repeats_the_last(asked: dict) -> str:
+    """A system that says what was answered before, if anything."""
+    said = [turn["content"] for turn in asked["turns"] if turn["role"] == "assistant"]
+    return said[-1] if said else DECLINES
+
+
 class TextOnly:
     """A gate that takes no images, neither in the question nor as evidence."""
 

@@ -8,6 +8,7 @@ import json
 import logging
 import re
 
+import growth
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
@@ -16,6 +17,7 @@ from test_walks import demur
 from demur.core.store import Problems
 from demur.corpora import read_corpus
 from demur.corpora.docs import documents
+from demur.corpora.mentions import pictures_in
 from demur.judge.annotation.task import put_labels
 from demur.release import Release
 
@@ -126,6 +128,28 @@ def test_without_a_folder_for_pages_their_pictures_are_named(folder, caplog):
         assert name in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('![a b](<x y.png> "t") ![](z.png)', [("x y.png", "a b"), ("z.png", "")]),
+        ("![one][N] ![n][]\n\n[n]: <i/n.png>\n", [("i/n.png", "one"), ("i/n.png", "n")]),
+        ("[no](a.png) \\ ![gone][missing]", []),
+        (
+            "<IMG data-src=lazy.png SRC='a.png?x=1&amp;y=2' alt='A \n b'><img alt=x>",
+            [("a.png?x=1&y=2", "A b")],
+        ),
+    ],
+)
+def test_the_pictures_that_a_text_names(text, shown):
+    assert list(pictures_in(text, markdown=True)) == shown
+
+
+@pytest.mark.parametrize("mark", ["![", "<img ", "![a](<", "![a][", "[a]: ", "<img src='"])
+def test_pictures_that_nobody_closes_take_no_squared_time(mark):
+    with growth.cpu_limit(10):
+        list(pictures_in(mark * 200_000, markdown=True))
+
+
 def test_pages_that_show_nothing_are_no_pictures_and_posters_are_bounded(tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -210,7 +234,7 @@ def test_from_the_folder_to_an_index_a_release_a_run_and_a_report(folder, tmp_pa
     out = tmp_path / "out"
     made = json.loads(demur("from-docs", folder, questions, "-o", out, "--accept-found", "--json"))
     assert (made["documents"], made["pictures"], made["passages"]) == (10, 5, 5)
-    assert set(made["unused"]) == UNUSABLE
+    assert set(made["unused_pictures"]) == UNUSABLE
     assert made["kinds"] == {"answered": len(LIGHTS) + len(PRICES)}
     printed = demur("from-docs", folder, questions, "-o", out, "--accept-found")
     assert all(name in printed for name in UNUSABLE)

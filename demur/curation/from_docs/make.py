@@ -61,7 +61,7 @@ class DocsRelease(NamedTuple):
     """Documents that are pictures, pages of PDFs among them."""
     passages: int
     """Passages of the other documents."""
-    unused: Mapping[str, str]
+    unused_pictures: Mapping[str, str]
     """Pictures that cannot be used -> why."""
     proposed: int
     """Passages that were proposed as gold."""
@@ -188,7 +188,7 @@ class _Material:
 
     docs: Path
     documents: int
-    unused: Mapping[str, str]
+    unused_pictures: Mapping[str, str]
     passages: Sequence[Document]
     """Those of texts, and the pictures."""
     passages_of_id: Mapping[str, list[Document]]
@@ -256,7 +256,7 @@ def _result(material: _Material, outcomes: Outcomes, proposed: int, out: Path) -
         documents=material.documents,
         pictures=(pictures := sum(d.text is None for d in material.passages)),
         passages=len(material.passages) - pictures,
-        unused=material.unused,
+        unused_pictures=material.unused_pictures,
         proposed=proposed,
         drops=drops,
         kinds=dict(Counter(map(answer_kind, outcomes.samples))),
@@ -292,7 +292,7 @@ def _describe(material: _Material, samples: Sequence[Sample], outcomes: Outcomes
         },
         "from_docs": {
             "documents": material.docs.name,
-            "pictures that cannot be used": len(material.unused),
+            "pictures that cannot be used": len(material.unused_pictures),
             "rows": len(questions.distinct) + questions.repeated,
             "asked twice": questions.repeated,
             "looked at": reviewed,

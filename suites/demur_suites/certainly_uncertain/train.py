@@ -53,7 +53,7 @@ def export(
     root: Path,
     out: Path,
     outputs: Outputs,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     read: Callable[[str], Mapping[str, Reading]],
 ) -> Path:
     """Write ``data/KIND.parquet``, a card and ``manifest.json``.
@@ -63,34 +63,34 @@ def export(
         root: folder that photos are relative to.
         out: folder to write.
         outputs: of models; R-tuning needs those of a base model.
-        given: all of `OPTIONS`.
+        options: all of `OPTIONS`.
         read: a model -> question id -> how its reply was read.
 
     Raises:
         UsageError: there is nothing to write, or no outputs of the base model.
         StorageError: a photo cannot be read, or the folder not written.
     """
-    pairs = [p for p in pairs if not given["split"] or p.split == given["split"]]
+    pairs = [p for p in pairs if not options["split"] or p.split == options["split"]]
     if not pairs:
         raise UsageError(
-            f"no pair has the split {given['split']!r}", cure="see 'demur suite check'"
+            f"no pair has the split {options['split']!r}", cure="see 'demur suite check'"
         )
-    kinds = KINDS if given["kind"] == "all" else (given["kind"],)
+    kinds = KINDS if options["kind"] == "all" else (options["kind"],)
     with_photo = sum(p.image is not None for p in pairs)
     counts: dict[str, Any] = {}
     for kind in kinds:
-        left: Counter[str] = Counter()
+        left_out: Counter[str] = Counter()
         if kind == "rtune":
-            if not outputs and given["kind"] == "all":
+            if not outputs and options["kind"] == "all":
                 continue
-            rows: Iterable[dict[str, Any]] = rtune(pairs, read(_base(outputs, given)), left)
+            rows: Iterable[dict[str, Any]] = rtune(pairs, read(_base(outputs, options)), left_out)
         else:
             rows = sft(pairs) if kind == "sft" else dpo(pairs)
         counts[kind] = {
             "rows": _write(
                 out / "data" / f"{kind}.parquet", kind, rows, root if with_photo else None
             ),
-            **left,
+            **left_out,
         }
     write_atomic(out / "README.md", _card(out, pairs, counts, with_photo))
     about = {

@@ -136,9 +136,9 @@ def oracle(aac: float, uac: float, answerable: int, unanswerable: int) -> Matrix
 T = TypeVar("T")
 
 
-def best(found: Iterable[tuple[T, float | None]]) -> tuple[T, float] | None:
+def best(candidates: Iterable[tuple[T, float | None]]) -> tuple[T, float] | None:
     """The first of the highest; what is undefined is passed over."""
-    defined = [(key, value) for key, value in found if value is not None]
+    defined = [(key, value) for key, value in candidates if value is not None]
     return max(defined, key=lambda pair: pair[1]) if defined else None
 
 
@@ -163,21 +163,21 @@ class Confidences(NamedTuple):
     cluster: npt.NDArray[Any]
 
 
-def counted(found: Confidences, answered: Flags, rows: Flags | None = None) -> Matrix:
+def counted(replies: Confidences, answered: Flags, rows: Flags | None = None) -> Matrix:
     """The matrix of some rows (all by default) when a threshold lets these be answered; their own word counts too."""
     rows = np.ones(len(answered), dtype=bool) if rows is None else rows
-    a, answers = found.answerable, answered & ~found.abstained
-    right = answers & found.correct
+    a, answers = replies.answerable, answered & ~replies.abstained
+    right = answers & replies.correct
     cells = (a & right, a & answers & ~right, a & ~answers, ~a & ~answers, ~a & answers)
     return Matrix(*(int((cell & rows).sum()) for cell in cells))
 
 
-def least_answered(found: Confidences, taus: Sequence[float] | None) -> Floats:
+def least_answered(replies: Confidences, taus: Sequence[float] | None) -> Floats:
     """Thresholds as the least confidence that is answered: above each tau; or every distinct confidence.
 
     The least confidence as a threshold abstains on nothing: the best one is never worse than none.
     """
-    return np.unique(found.confidence) if taus is None else np.nextafter(taus, math.inf)
+    return np.unique(replies.confidence) if taus is None else np.nextafter(taus, math.inf)
 
 
 class Sweep(NamedTuple):
@@ -189,10 +189,10 @@ class Sweep(NamedTuple):
     """At the oracle's threshold; None where no threshold has a defined MCC."""
 
 
-def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
+def sweep(replies: Confidences, taus: Sequence[float] | None = None) -> Sweep:
     """Every threshold of a list, up to which is abstained; or every distinct confidence, below which is."""
-    least = least_answered(found, taus)
-    matrices = tuple(counted(found, found.confidence >= value) for value in least)
+    least = least_answered(replies, taus)
+    matrices = tuple(counted(replies, replies.confidence >= value) for value in least)
     top = best((place, m.mcc_ext) for place, m in enumerate(matrices))
     if top is None:
         return Sweep(matrices, None, None)
@@ -200,32 +200,34 @@ def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
 
 
 def cross_validated(
-    found: Confidences, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0
+    replies: Confidences, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0
 ) -> float | None:
     """`mcc_ext` when each fold of pairs takes the threshold that is best on the others: what a user would get.
 
     None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
     """
-    if len(np.unique(found.cluster)) < k:
+    if len(np.unique(replies.cluster)) < k:
         return None
-    fold = folds([str(c) for c in found.cluster], k, seed)
-    grid = least_answered(found, taus).tolist()
+    fold = folds([str(c) for c in replies.cluster], k, seed)
+    grid = least_answered(replies, taus).tolist()
 
     def mcc(answered: Flags, rows: Flags) -> float | None:
-        return counted(found, answered, rows).mcc_ext
+        return counted(replies, answered, rows).mcc_ext
 
-    return calibration.cross_validated(found.confidence, mcc, fold, grid)[1]
+    return calibration.cross_validated(replies.confidence, mcc, fold, grid)[1]
 
 
-def curve(found: Confidences) -> tuple[float | None, float | None]:
+def curve(replies: Confidences) -> tuple[float | None, float | None]:
     """(AURC, RC-AUC): risk against coverage of the items that were answered; an unanswerable one of them is an error.
 
     AURC is the mean risk over coverages 1/n to 1, ties shared; RC-AUC the area by trapezoids from the first point to
     coverage 1.
     """
-    kept = ~found.abstained
-    made = of_arrays(found.confidence[kept], (found.correct & found.answerable)[kept])
-    if made.n == 0:
+    answered = ~replies.abstained
+    risks = of_arrays(
+        replies.confidence[answered], (replies.correct & replies.answerable)[answered]
+    )
+    if risks.n == 0:
         return None, None
-    x, y = np.append(0.0, made.coverage), np.append(made.risk[0], made.risk)
-    return made.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))
+    x, y = np.append(0.0, risks.coverage), np.append(risks.risk[0], risks.risk)
+    return risks.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))

@@ -13,10 +13,10 @@ from demur.scenarios.conditions import Condition
 from demur_suites.base import Suite
 from demur_suites.mm_aqa import tables
 from demur_suites.mm_aqa.audit import PUBLISHED
+from demur_suites.mm_aqa.build.decisions import read_decisions
+from demur_suites.mm_aqa.build.people import sample
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
-from demur_suites.mm_aqa.decisions import read_decisions
 from demur_suites.mm_aqa.items import Item, read
-from demur_suites.mm_aqa.people import sample
 from demur_suites.mm_aqa.scoring import DECIDING, Score, grading, score
 from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grader, Loaded, Outputs, Scored
@@ -197,7 +197,7 @@ class MMAQA(Suite[Item, Score]):
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """A set from the sample corpus, a source's folder or a release; see `demur_suites.mm_aqa.build`."""
-        from demur_suites.mm_aqa.build import Options, build
+        from demur_suites.mm_aqa.build.make import Options, build
 
         return build(out, seed, Options(**options))
 
@@ -209,6 +209,6 @@ class MMAQA(Suite[Item, Score]):
         seed: int,
         options: Mapping[str, Any],
     ) -> Path:
-        """A blind sample for people to label, and a table of their labels; see `demur_suites.mm_aqa.people`."""
+        """A blind sample for people to label, and a table of their labels; see `demur_suites.mm_aqa.build.people`."""
         decisions = [*read_decisions(loaded.root).values()]
         return sample(loaded.items, decisions, loaded.root, out, options["people"], seed)

@@ -163,10 +163,10 @@ def _grounded(
     box: tuple[float, ...], answer: str, picture: ImageRef | None
 ) -> tuple[Level | None, str]:
     """A box (y1, x1, y2, x2) in pixels, in shares of the picture, or in thousandths: right when one of them fits."""
-    given = boxes(answer)
-    if not given:
+    boxes_of_reply = boxes(answer)
+    if not boxes_of_reply:
         return Level.NO_ANSWER, "the reply holds no box of four numbers"
-    y1, x1, y2, x2 = given[-1]
+    y1, x1, y2, x2 = boxes_of_reply[-1]
     scales = [(1.0, 1.0)]
     if picture is not None:
         scales += [(picture.height / scale, picture.width / scale) for scale in (1.0, 1000.0)]
@@ -249,14 +249,14 @@ class ChainJudge(ModelJudge):
         schema = None if role in self.own else schema
         text = TextPart(text=Template(self.texts[role]).safe_substitute(fields))
         try:
-            shown = [ImagePart(image=ref) for ref in pictures if self.sees]
+            images = [ImagePart(image=ref) for ref in pictures if self.sees]
             request = Request(
                 model=self.model,
                 temperature=0.0,
                 max_tokens=need + self._room,
                 item=item,
                 json_schema=schema,
-                messages=(Message(role="user", parts=(*shown, text)),),
+                messages=(Message(role="user", parts=(*images, text)),),
             )
             reply = await (await self._model()).complete(request)
         except (ItemError, TransientError):
@@ -265,12 +265,12 @@ class ChainJudge(ModelJudge):
             return None
         if "temperature" in reply.asked_without:
             notes.add("the judge was asked at its own temperature")
-        found = as_json(reply.text)
-        self.counts[f"{role}: {'read' if found is not None else 'not read'}"] += 1
-        if found is None:
+        parsed = as_json(reply.text)
+        self.counts[f"{role}: {'read' if parsed is not None else 'not read'}"] += 1
+        if parsed is None:
             cut = ", its tokens ended" if reply.finish_reason == "length" else ""
             notes.add(f"a reply of the judge could not be read ({role}{cut})")
-        return found
+        return parsed
 
     async def judge(self, item: Item, response: Response) -> Judged:
         """One reply at three levels."""
@@ -333,14 +333,14 @@ class ChainJudge(ModelJudge):
             reply=shown.text,
             mark=shown.mark,
         )
-        found = reply.get("answer_match") if isinstance(reply, dict) else None
+        level_name = reply.get("answer_match") if isinstance(reply, dict) else None
         if (
-            not isinstance(found, str)
-            or found not in [*Level]
-            or (found == Level.PARTIAL and item.format == "choice")
+            not isinstance(level_name, str)
+            or level_name not in [*Level]
+            or (level_name == Level.PARTIAL and item.format == "choice")
         ):
             return None, "the judge's reply states no level"
-        return Level(found), "the judge's level"
+        return Level(level_name), "the judge's level"
 
     async def segment(self, id: str, text: str, notes: set[str]) -> tuple[list[str], bool]:
         """The steps, which together are the chain; and whether every cut of the model could be read."""
@@ -360,13 +360,11 @@ class ChainJudge(ModelJudge):
             cut = cut_as_judged(lines, reply)
             return (cut, True) if cut is not None else (cut_by_cues(lines), False)
 
-        found = await asyncio.gather(
-            *(one(run) for _, run in groups(sentences(text), at_cues=True))
-        )
-        steps = [step for cut, _ in found for step in cut]
+        cuts = await asyncio.gather(*(one(run) for _, run in groups(sentences(text), at_cues=True)))
+        steps = [step for cut, _ in cuts for step in cut]
         if "".join(steps) != text:  # never: what is cut is the text itself
             raise AssertionError(f"the steps of {id} are not the chain")
-        return steps, all(read for _, read in found)
+        return steps, all(read for _, read in cuts)
 
     async def match(
         self, item: Item, steps: Sequence[str], notes: set[str]
@@ -396,10 +394,10 @@ class ChainJudge(ModelJudge):
 
         async def best(step: Step) -> StepMatch:
             content = f"({', '.join(step.types)}) {step.content}"
-            found = await asyncio.gather(
+            matches = await asyncio.gather(
                 *(one(content, first, run) for first, run in groups(steps))
             )
-            return best_match(step.id, found)
+            return best_match(step.id, matches)
 
         return list(await asyncio.gather(*map(best, item.steps)))
 
@@ -427,8 +425,8 @@ class ChainJudge(ModelJudge):
             )
             return read_marks(reply, len(rubric), ids)
 
-        found = await asyncio.gather(*(one(first, run) for first, run in groups(steps)))
-        return [best_mark(r, [run[n] for run in found]) for n, r in enumerate(rubric)]
+        marks_of_groups = await asyncio.gather(*(one(first, run) for first, run in groups(steps)))
+        return [best_mark(r, [run[n] for run in marks_of_groups]) for n, r in enumerate(rubric)]
 
 
 def thinking_length(item: Item, text: str) -> float | None:
@@ -495,11 +493,11 @@ def read_match(reply: Any, ids: range) -> tuple[Level, int | None] | None:
     return None
 
 
-def best_match(step: int, found: Sequence[tuple[Level, int | None] | None]) -> StepMatch:
+def best_match(step: int, matches: Sequence[tuple[Level, int | None] | None]) -> StepMatch:
     """The best of all groups; unread where an unread group could hold a better one."""
     order = [Level.MATCH, Level.PARTIAL, Level.MISMATCH]
-    read = sorted((f for f in found if f is not None), key=lambda f: order.index(f[0]))
-    if not read or (None in found and read[0][0] is not Level.MATCH):
+    read = sorted((f for f in matches if f is not None), key=lambda f: order.index(f[0]))
+    if not read or (None in matches and read[0][0] is not Level.MATCH):
         return StepMatch(step=step, label=None)
     return StepMatch(step=step, label=read[0][0], predicted=read[0][1])
 
@@ -510,32 +508,32 @@ def read_marks(reply: Any, n: int, ids: range) -> list[Mark]:
     unread = Mark(satisfied=None)
     if not isinstance(rows, list) or len(rows) != n:
         return [unread] * n
-    found = []
+    marks = []
     for row in rows:
         word = str(row.get("judgment", "")).strip().lower() if isinstance(row, dict) else ""
         if word not in ("yes", "no"):
-            found.append(unread)
+            marks.append(unread)
             continue
-        given = row.get("evidence_step_ids")
+        cited = row.get("evidence_step_ids")
         evidence = (
-            tuple(i for i in given if type(i) is int and i in ids)
-            if isinstance(given, list)
+            tuple(i for i in cited if type(i) is int and i in ids)
+            if isinstance(cited, list)
             else ()
         )
         made_up = word == "no" and row.get("hallucination") is True
-        found.append(Mark(satisfied=word == "yes", hallucination=made_up, evidence=evidence))
-    return found
+        marks.append(Mark(satisfied=word == "yes", hallucination=made_up, evidence=evidence))
+    return marks
 
 
-def best_mark(item: RubricItem, found: Sequence[Mark]) -> Mark:
+def best_mark(item: RubricItem, marks_of_groups: Sequence[Mark]) -> Mark:
     """One mark of all groups: the first two base items must hold in each group, any other in one of them."""
-    if len(found) == 1:
-        return found[0]
-    evidence = tuple(i for m in found for i in m.evidence)
-    marks = [m.satisfied for m in found]
+    if len(marks_of_groups) == 1:
+        return marks_of_groups[0]
+    evidence = tuple(i for m in marks_of_groups for i in m.evidence)
+    marks = [m.satisfied for m in marks_of_groups]
     decided = item not in BASE[:2]
     satisfied = decided if decided in marks else None if None in marks else not decided
-    made_up = satisfied is False and any(m.hallucination for m in found)
+    made_up = satisfied is False and any(m.hallucination for m in marks_of_groups)
     return Mark(satisfied=satisfied, hallucination=made_up, evidence=evidence)
 
 

@@ -92,7 +92,7 @@ def meta_task(
     Raises:
         UsageError: the judge decided nothing at that level.
     """
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for model, scored, score in results:
         replies = {s.question.id: s.response for s in scored}
         for item, judged in score.pairs:
@@ -100,8 +100,8 @@ def meta_task(
             for label, shown in decisions(item, response, judged, of) if response else ():
                 key = digest([model, item.id, shown], 16)
                 about = {"model": model, "item": item.id}
-                found[key] = Question(key, shown, item.pictures, (), about, label)
-    if not found:
+                questions[key] = Question(key, shown, item.pictures, (), about, label)
+    if not questions:
         raise UsageError(
             f"the judge decided nothing about {of}",
             cure="give --outputs of systems, items with reference steps, and --judge",
@@ -116,6 +116,6 @@ def meta_task(
         seed=seed,
         bound={"judge": judge},
     )
-    drawn = sorted(found, key=lambda key: seed_of(seed, "meta", key))[:n]
-    file_questions(out, root, task, [found[key] for key in drawn], judge)
+    drawn = sorted(questions, key=lambda key: seed_of(seed, "meta", key))[:n]
+    file_questions(out, root, task, [questions[key] for key in drawn], judge)
     return out

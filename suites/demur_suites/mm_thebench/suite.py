@@ -232,11 +232,13 @@ def verdict_of(judged: Judged) -> tuple[Status, Outcome | None]:
     return Status.GRADED, outcomes.get(judged.answer, Outcome.INCORRECT)
 
 
-def judge_of(given: Mapping[str, Any]) -> ChainJudge | None:
+def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
     """The judge of these options; None for rules."""
-    if not given["judge"]:
+    if not options["judge"]:
         return None
-    budget = Budget(given["budget"], Path(given["ledger"]), "judge") if given["budget"] else None
-    context = JudgeContext(Path(given["ledger"]), given["concurrency"], budget)
-    folder = Path(given["judge_prompts"]) if given["judge_prompts"] else None
-    return ChainJudge(given["judge"].removeprefix("model:"), context, folder, given["room"])
+    budget = (
+        Budget(options["budget"], Path(options["ledger"]), "judge") if options["budget"] else None
+    )
+    context = JudgeContext(Path(options["ledger"]), options["concurrency"], budget)
+    folder = Path(options["judge_prompts"]) if options["judge_prompts"] else None
+    return ChainJudge(options["judge"].removeprefix("model:"), context, folder, options["room"])

@@ -165,12 +165,12 @@ def kinds_table(scores: Sequence[Score]) -> Table:
         (
             s.model,
             answer,
-            *(_share(k, found[k], found.total()) for k in (*KINDS, "none")),
-            found.total(),
+            *(_share(k, kinds[k], kinds.total()) for k in (*KINDS, "none")),
+            kinds.total(),
         )
         for s in _ordered(scores)
-        for answer, found in kinds_by_answer(s.pairs).items()
-        if found.total()
+        for answer, kinds in kinds_by_answer(s.pairs).items()
+        if kinds.total()
     ]
     return table(
         "thebench-kinds",

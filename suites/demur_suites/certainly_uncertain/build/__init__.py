@@ -59,13 +59,13 @@ def build(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> Path:
     if options["source"] == "captions":
         from demur_suites.certainly_uncertain.build.captions import from_captions
 
-        made: Iterable[Pair | Drop] = from_captions(out, options, seed=seed)
+        results: Iterable[Pair | Drop] = from_captions(out, options, seed=seed)
     else:
-        made = _from_images(out, options, seed)
+        results = _from_images(out, options, seed)
     pairs: list[Pair] = []
     drops: list[Drop] = []
-    for one in made:
-        pairs.append(one) if isinstance(one, Pair) else drops.append(one)
+    for pair_or_drop in results:
+        pairs.append(pair_or_drop) if isinstance(pair_or_drop, Pair) else drops.append(pair_or_drop)
     write_atomic(out / FILE, "".join(canonical(line_of(p)) + "\n" for p in pairs))
     write_atomic(
         out / "dropped.jsonl", "".join(canonical(d.model_dump(mode="json")) + "\n" for d in drops)
@@ -129,11 +129,11 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
         dilate=options["dilate"],
         filled=str(options["fill"]).partition(":")[0],
     )
-    made = (one for scene in scenes for one in maker.pairs(scene))
+    results = (pair_or_drop for scene in scenes for pair_or_drop in maker.pairs(scene))
     yield from (
-        photo_questions.with_new_questions(made, options["asker"], out, seed=seed)
+        photo_questions.with_new_questions(results, options["asker"], out, seed=seed)
         if options["asker"]
-        else made
+        else results
     )
 
 

@@ -151,9 +151,11 @@ def lama(file: Path) -> Any:
             image.name: small.transpose(2, 0, 1)[None].astype(np.float32) / 255,
             hole.name: part[None, None].astype(np.float32),
         }
-        made = np.asarray(model.run(None, inputs)[0][0]).transpose(1, 2, 0)
-        made = np.clip(made * (255 if made.max() <= 2 else 1), 0, 255).round().astype(np.uint8)
-        whole = cv2.resize(made, (width, height), interpolation=cv2.INTER_CUBIC)
+        filled = np.asarray(model.run(None, inputs)[0][0]).transpose(1, 2, 0)
+        filled = (
+            np.clip(filled * (255 if filled.max() <= 2 else 1), 0, 255).round().astype(np.uint8)
+        )
+        whole = cv2.resize(filled, (width, height), interpolation=cv2.INTER_CUBIC)
         return np.asarray(np.where(mask[:, :, None], whole, photo), dtype=np.uint8)
 
     return fill

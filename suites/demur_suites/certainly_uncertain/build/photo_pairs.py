@@ -155,7 +155,7 @@ class Maker:
             yield drop(f"{scene.id}-0", STAGE, "photo cannot be read", str(error))
             return
         array = np.asarray(photo)
-        made: dict[str, Without | tuple[str, str]] = {}
+        without: dict[str, Without | tuple[str, str]] = {}
         labels = [o.label for o in scene.objects]
         abouts = [q.object or salient(q.question, q.answer, labels) for q in scene.questions]
         for number, (asked, label) in enumerate(zip(scene.questions, abouts, strict=True), start=1):
@@ -164,22 +164,24 @@ class Maker:
                 why = "not about a thing that can be taken out"
                 yield drop(id, STAGE, why, asked.question)
                 continue
-            if self.new_questions and isinstance(made.get(label), Without):
+            if self.new_questions and isinstance(without.get(label), Without):
                 continue
             if not self.new_questions and asked.answer.strip().lower().rstrip(".") in YES_NO:
                 yield drop(
                     id, STAGE, "asks for yes or no: answered without the thing too", asked.question
                 )
                 continue
-            if label not in made:
-                own = [q for q, a in zip(scene.questions, abouts, strict=True) if a == label]
-                words = stems(" ".join(f"{q.question} {q.answer}" for q in own))
-                made[label] = self._without(scene, array, label, words)
-            found = made[label]
+            if label not in without:
+                questions_of_label = [
+                    q for q, a in zip(scene.questions, abouts, strict=True) if a == label
+                ]
+                words = stems(" ".join(f"{q.question} {q.answer}" for q in questions_of_label))
+                without[label] = self._without(scene, array, label, words)
+            result = without[label]
             yield (
-                self._pair(scene, number, label, array, found)
-                if isinstance(found, Without)
-                else drop(id, STAGE, *found)
+                self._pair(scene, number, label, array, result)
+                if isinstance(result, Without)
+                else drop(id, STAGE, *result)
             )
 
     def _without(
@@ -221,16 +223,18 @@ class Maker:
         """Of all things with that label (a plural or a longer name is the same), grown; None where there is none."""
         things = [o for o in scene.objects if same(o.label, label)]
         high, wide = array.shape[:2]
-        found = np.zeros((high, wide), dtype=bool)
+        covered = np.zeros((high, wide), dtype=bool)
         for thing in things:
             if thing.mask:
                 with open_image(
                     self._read(thing.mask)
                 ) as mask:  # what is transparent in it is no white
-                    found |= np.asarray(mask.convert("RGB").convert("L").resize((wide, high))) > 127
+                    covered |= (
+                        np.asarray(mask.convert("RGB").convert("L").resize((wide, high))) > 127
+                    )
             elif thing.box is not None:
-                found |= inpainting.mask_of_box(array, thing.box)
-        return inpainting.grown(found, self.dilate) if found.any() else None
+                covered |= inpainting.mask_of_box(array, thing.box)
+        return inpainting.grown(covered, self.dilate) if covered.any() else None
 
     def _control(
         self, array: Pixels, mask: Mask, scene: Scene, label: str, words: set[str]

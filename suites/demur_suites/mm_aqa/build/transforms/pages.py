@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from demur_suites.extras import importing
-from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, Word, transformation
-from demur_suites.mm_aqa.transforms.drawing import (
+from demur_suites.mm_aqa.build.transforms import Altered, Infeasible, Original, Word, transformation
+from demur_suites.mm_aqa.build.transforms.drawing import (
     Box,
     background,
     blurred,
@@ -23,8 +23,8 @@ from demur_suites.mm_aqa.transforms.drawing import (
     within,
     written,
 )
-from demur_suites.mm_aqa.transforms.pictures import rectangles
-from demur_suites.mm_aqa.transforms.reading import (
+from demur_suites.mm_aqa.build.transforms.pictures import rectangles
+from demur_suites.mm_aqa.build.transforms.reading import (
     Cell,
     Grid,
     answer_elsewhere_erased,

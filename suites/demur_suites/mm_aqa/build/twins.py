@@ -19,14 +19,12 @@ from demur.core.images import image_ref, rgb
 from demur.core.records import ImageRef
 from demur.core.store import seed_of
 from demur_suites.files import keep_image
-from demur_suites.mm_aqa.conditions import filled
-from demur_suites.mm_aqa.decisions import Attempt, Decision, Status
-from demur_suites.mm_aqa.items import Subset
-from demur_suites.mm_aqa.models import LEVEL_TOKENS, VOTE_TOKENS, Models, Shown
-from demur_suites.mm_aqa.ocr import Reader
-from demur_suites.mm_aqa.people import with_choices
-from demur_suites.mm_aqa.pool import Answerable
-from demur_suites.mm_aqa.routing import (
+from demur_suites.mm_aqa.build.decisions import Attempt, Decision, Status
+from demur_suites.mm_aqa.build.models import LEVEL_TOKENS, VOTE_TOKENS, Models, Shown
+from demur_suites.mm_aqa.build.ocr import Reader
+from demur_suites.mm_aqa.build.people import with_choices
+from demur_suites.mm_aqa.build.pool import Answerable
+from demur_suites.mm_aqa.build.routing import (
     Judged,
     dependency_by_rules,
     kinds,
@@ -34,12 +32,20 @@ from demur_suites.mm_aqa.routing import (
     read_dependency,
     visual_words,
 )
-from demur_suites.mm_aqa.selecting import Choice, Features, Selected
-from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, transform
-from demur_suites.mm_aqa.transforms.pages import blur, figure, mask
-from demur_suites.mm_aqa.transforms.questions import years
-from demur_suites.mm_aqa.transforms.reading import grids, numeric
-from demur_suites.mm_aqa.verifying import Vote, passes, read_vote, still_answerable, structural
+from demur_suites.mm_aqa.build.selecting import Choice, Features, Selected
+from demur_suites.mm_aqa.build.transforms import Altered, Infeasible, Original, transform
+from demur_suites.mm_aqa.build.transforms.pages import blur, figure, mask
+from demur_suites.mm_aqa.build.transforms.questions import years
+from demur_suites.mm_aqa.build.transforms.reading import grids, numeric
+from demur_suites.mm_aqa.build.verifying import (
+    Vote,
+    passes,
+    read_vote,
+    still_answerable,
+    structural,
+)
+from demur_suites.mm_aqa.conditions import filled
+from demur_suites.mm_aqa.items import Subset
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from demur.answers import holds
 from demur.core.records import AnswerSpec
-from demur_suites.mm_aqa.routing import kinds
-from demur_suites.mm_aqa.transforms import Altered, Original, transform
-from demur_suites.mm_aqa.transforms.drawing import changed
+from demur_suites.mm_aqa.build.routing import kinds
+from demur_suites.mm_aqa.build.transforms import Altered, Original, transform
+from demur_suites.mm_aqa.build.transforms.drawing import changed
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -30,14 +30,14 @@ from demur.core.store import (
 from demur.indexing.encoders import open_encoder
 from demur.models.names import revision_of
 from demur.reports.tables import Table, texts, write_tables
-from demur_suites.mm_aqa.decisions import DECISIONS, Decision, read_decisions
+from demur_suites.mm_aqa.build.decisions import DECISIONS, Decision, read_decisions
+from demur_suites.mm_aqa.build.models import Models
+from demur_suites.mm_aqa.build.ocr import Reader
+from demur_suites.mm_aqa.build.people import queue
+from demur_suites.mm_aqa.build.pool import Answerable, Pool, open_pool
+from demur_suites.mm_aqa.build.selecting import Selected, select
+from demur_suites.mm_aqa.build.twins import Begun, Maker
 from demur_suites.mm_aqa.items import CATEGORIES, NAMES, Item, category_of
-from demur_suites.mm_aqa.models import Models
-from demur_suites.mm_aqa.ocr import Reader
-from demur_suites.mm_aqa.people import queue
-from demur_suites.mm_aqa.pool import Answerable, Pool, open_pool
-from demur_suites.mm_aqa.selecting import Selected, select
-from demur_suites.mm_aqa.twins import Begun, Maker
 from demur_suites.tables import table
 
 RECIPE = "recipe.json"

@@ -28,7 +28,7 @@ _ATTRIBUTE = re.compile(
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{0,20}:)?//", re.IGNORECASE)
 
 
-class Shown(NamedTuple):
+class Mention(NamedTuple):
     """A picture as a text names it."""
 
     place: str
@@ -36,26 +36,26 @@ class Shown(NamedTuple):
     caption: str
 
 
-def pictures_in(text: str, *, markdown: bool) -> Iterator[Shown]:
+def pictures_in(text: str, *, markdown: bool) -> Iterator[Mention]:
     """The pictures of a text; those of HTML elements after those of Markdown.
 
     >>> list(pictures_in('![A mill](mill.png "at noon") <img src=weir.jpg>', markdown=True))
-    [Shown(place='mill.png', caption='A mill'), Shown(place='weir.jpg', caption='')]
+    [Mention(place='mill.png', caption='A mill'), Mention(place='weir.jpg', caption='')]
     """
     if markdown:
-        yield from (Shown(m[2] or m[3], m[1]) for m in _INLINE.finditer(text))
+        yield from (Mention(m[2] or m[3], m[1]) for m in _INLINE.finditer(text))
         places = {m[1].casefold(): m[2] for m in _NAME.finditer(text)}
         for named in _NAMED.finditer(text):
             if place := places.get((named[2] or named[1]).casefold()):
-                yield Shown(place, named[1])
+                yield Mention(place, named[1])
     for element in _IMG.finditer(text):
-        found = _ATTRIBUTE.finditer(element[1])
-        values = {m[1].lower(): unescape(m[2] or m[3] or m[4] or "") for m in found}
+        attributes = _ATTRIBUTE.finditer(element[1])
+        values = {m[1].lower(): unescape(m[2] or m[3] or m[4] or "") for m in attributes}
         if values.get("src"):
-            yield Shown(values["src"], " ".join(values.get("alt", "").split()))
+            yield Mention(values["src"], " ".join(values.get("alt", "").split()))
 
 
-def file_of(shown: Shown, document: Path, root: Path) -> Path:
+def file_of(mention: Mention, document: Path, root: Path) -> Path:
     """Where the file of a picture should be.
 
     Args:
@@ -65,11 +65,11 @@ def file_of(shown: Shown, document: Path, root: Path) -> Path:
     Raises:
         DataError: it is an address, content, or leads out of the folder.
     """
-    if shown.place.startswith("data:"):
+    if mention.place.startswith("data:"):
         raise DataError("it stands in the page itself", cure="save it as a file beside the page")
-    if _ADDRESS.match(shown.place):
+    if _ADDRESS.match(mention.place):
         raise DataError("it is not downloaded", cure=NOT_DOWNLOADED)
-    path = unquote(shown.place.partition("#")[0].partition("?")[0])
+    path = unquote(mention.place.partition("#")[0].partition("?")[0])
     start = root if path.startswith("/") else document.parent
     below = os.path.normpath(os.path.relpath(start, root) + "/" + path.lstrip("/"))
     return inside(root, Path(below).as_posix())

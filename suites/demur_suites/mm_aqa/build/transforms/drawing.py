@@ -14,7 +14,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from demur_suites.mm_aqa.transforms import Word
+    from demur_suites.mm_aqa.build.transforms import Word
 
 Box = tuple[int, int, int, int]
 _NEAR = {

@@ -27,10 +27,10 @@ from demur.core.records import AnswerSpec, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_jsonl, seed_of, storage_errors
 from demur.core.uris import read_image
 from demur.sample import atlas
+from demur_suites.mm_aqa.build.pages import Page, sheets
+from demur_suites.mm_aqa.build.transforms import Word
+from demur_suites.mm_aqa.build.transforms.drawing import drawable
 from demur_suites.mm_aqa.items import Subset
-from demur_suites.mm_aqa.pages import Page, sheets
-from demur_suites.mm_aqa.transforms import Word
-from demur_suites.mm_aqa.transforms.drawing import drawable
 
 
 class Picture(NamedTuple):
@@ -85,64 +85,64 @@ def open_pool(spec: str, seed: int = 0, *, work: Path | None = None) -> Pool:
         )
         source = open_source(named.name, named.folder, problems, {**options, **named.options})
         root = source.root
-        found = _of_samples(source.samples(), lambda ref: read_image(ref, root), seed)
+        pool = _of_samples(source.samples(), lambda ref: read_image(ref, root), seed)
     else:
         from demur.release import Release
 
         release = Release.open(Path(spec))
-        found = _of_samples(iter(release.samples()), release.read_image, seed)
+        pool = _of_samples(iter(release.samples()), release.read_image, seed)
     if len(problems):
-        found.left_out["rows that could not be read"] += len(problems)
-    if not found.questions:
-        why = ", ".join(f"{k}: {n}" for k, n in found.left_out.items())
+        pool.left_out["rows that could not be read"] += len(problems)
+    if not pool.questions:
+        why = ", ".join(f"{k}: {n}" for k, n in pool.left_out.items())
         raise UsageError(
             f"no question of it can be used ({why})", item=spec, cure="give a pool with images"
         )
-    return found
+    return pool
 
 
 def _of_samples(samples: Iterator[Sample], read: Callable[[ImageRef], bytes], seed: int) -> Pool:
-    found: list[Answerable] = []
-    left: Counter[str] = Counter()
+    questions: list[Answerable] = []
+    left_out: Counter[str] = Counter()
     for s in samples:
         pages = tuple(e for e in s.gold if e.level == "page" and e.image is not None)
-        shown, gold = ((), pages) if pages else (s.images, s.gold)
+        pictures, gold = ((), pages) if pages else (s.images, s.gold)
         if not s.answerable:
-            left["natively unanswerable"] += 1
-        elif not shown and not gold:
-            left["without an image or evidence"] += 1
+            left_out["natively unanswerable"] += 1
+        elif not pictures and not gold:
+            left_out["without an image or evidence"] += 1
         elif not all(e.image or drawable(f"{e.title} {e.text or ''}") for e in gold):
-            left["evidence in letters that cannot be drawn"] += 1
+            left_out["evidence in letters that cannot be drawn"] += 1
         else:
             subset: Subset = "documents" if gold else "images"
             seen = (
-                *(ref.sha256 for ref in shown),
+                *(ref.sha256 for ref in pictures),
                 *(e.image.sha256 if e.image else digest(e.text) for e in gold),
             )
-            load = partial(_pictures, shown, gold, read)
-            found.append(
+            load = partial(_pictures, pictures, gold, read)
+            questions.append(
                 Answerable(
                     s.id, subset, s.question_with_turns, s.answers, load, s.topic, s.licence, seen
                 )
             )
-    return Pool(mixed(found, seed), left)
+    return Pool(mixed(questions, seed), left_out)
 
 
 def _pictures(
     shown: tuple[ImageRef, ...], gold: tuple[Evidence, ...], read: Callable[[ImageRef], bytes]
 ) -> tuple[Picture, ...]:
-    made = [Picture(read(ref)) for ref in shown]
+    pictures = [Picture(read(ref)) for ref in shown]
     for e in gold:
         if e.image is None:
-            made += [Picture(page.png(), page.words) for page in sheets(e.title, e.text or "")]
+            pictures += [Picture(page.png(), page.words) for page in sheets(e.title, e.text or "")]
         elif e.level == "page" or not (e.text or "").strip():
-            made.append(Picture(read(e.image)))  # a page as it is
+            pictures.append(Picture(read(e.image)))  # a page as it is
         else:  # the words in the picture are not known
-            made += [
+            pictures += [
                 Picture(page.png())
                 for page in sheets(e.title, e.text or "", rgb(read(e.image), e.id))
             ]
-    return tuple(made)
+    return tuple(pictures)
 
 
 def mixed(questions: list[Answerable], seed: int) -> list[Answerable]:
@@ -150,15 +150,20 @@ def mixed(questions: list[Answerable], seed: int) -> list[Answerable]:
     turns: list[tuple[int, int, str, Answerable]] = []
     for subset in ("images", "documents"):
         by_topic: dict[str, list[Answerable]] = defaultdict(list)
-        for one in sorted(
+        for question in sorted(
             (a for a in questions if a.subset == subset), key=lambda a: seed_of(seed, "pool", a.id)
         ):
-            by_topic[one.topic].append(one)
+            by_topic[question.topic].append(question)
         several = [
-            one for turn in zip_longest(*by_topic.values()) for one in turn if one is not None
+            question
+            for turn in zip_longest(*by_topic.values())
+            for question in turn
+            if question is not None
         ]
-        turns += [(place, len(turns), one.id, one) for place, one in enumerate(several)]
-    return [one for *_, one in sorted(turns, key=lambda t: t[:3])]
+        turns += [
+            (place, len(turns), question.id, question) for place, question in enumerate(several)
+        ]
+    return [question for *_, question in sorted(turns, key=lambda t: t[:3])]
 
 
 # --- the sample corpus ------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from demur.core.records import AnswerSpec
 from demur.core.store import seed_of
 from demur.judge.annotation.task import Label, Task
 from demur_suites.labelling import Question, file_questions
+from demur_suites.mm_aqa.build.decisions import Decision
 from demur_suites.mm_aqa.conditions import text
-from demur_suites.mm_aqa.decisions import Decision
 from demur_suites.mm_aqa.items import NAMES, Item, category_of
 
 LABELS = ("unanswerable", "answerable")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from demur_suites.mm_aqa.transforms import Altered, Original, transformation
-from demur_suites.mm_aqa.transforms.drawing import (
+from demur_suites.mm_aqa.build.transforms import Altered, Original, transformation
+from demur_suites.mm_aqa.build.transforms.drawing import (
     Box,
     blurred,
     coverage,
@@ -79,16 +79,16 @@ def rectangles(
     original: Original, size: tuple[int, int], least: float, area: float = AREA
 ) -> list[Box]:
     """Rectangles of that share of the area, at random, until they cover as much."""
-    found: list[Box] = []
+    boxes: list[Box] = []
     w, h = size
-    while len(found) < RECTANGLES or coverage(size, found) < least:
+    while len(boxes) < RECTANGLES or coverage(size, boxes) < least:
         shape = original.random.uniform(0.6, 1.6)
         a, b = min(w, round(w * (area * shape) ** 0.5)), min(h, round(h * (area / shape) ** 0.5))
         x, y = original.random.randint(0, w - a), original.random.randint(0, h - b)
-        found.append((x, y, x + max(1, a), y + max(1, b)))
-        if len(found) >= MOST:  # corners that chance does not reach
-            found.append((0, 0, w, h))
-    return found
+        boxes.append((x, y, x + max(1, a), y + max(1, b)))
+        if len(boxes) >= MOST:  # corners that chance does not reach
+            boxes.append((0, 0, w, h))
+    return boxes
 
 
 @transformation("image", "image")
@@ -137,7 +137,7 @@ BARS = 9
 def bars(original: Original, size: tuple[int, int]) -> list[Box]:
     """Four level and five upright bars; their thickness is drawn within the bounds of the paper."""
     w, h = size
-    found: list[Box] = []
+    boxes: list[Box] = []
     for number in range(BARS):
         upright = number % 2 == 0
         many, place = (5, number // 2) if upright else (4, number // 2)
@@ -146,8 +146,8 @@ def bars(original: Original, size: tuple[int, int]) -> list[Box]:
         thick = max(1, min(thick, int(0.95 * extent / many)))
         middle = round((place + 0.5) / many * extent)
         start = min(max(0, middle - thick // 2), extent - thick)
-        found.append((start, 0, start + thick, h) if upright else (0, start, w, start + thick))
-    return found
+        boxes.append((start, 0, start + thick, h) if upright else (0, start, w, start + thick))
+    return boxes
 
 
 @transformation("image", "image")

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from demur_suites.mm_aqa.build.routing import Dependency, Kind
+from demur_suites.mm_aqa.build.transforms import transform
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, Subset, category_of
-from demur_suites.mm_aqa.routing import Dependency, Kind
-from demur_suites.mm_aqa.transforms import transform
 
 HARD, SOFT, ELIGIBLE, RELAXED = 0.95, 0.30, 0.4, 0.25
 SEEN = ("blur-figure-region", "remove-visual-element")
@@ -43,7 +43,7 @@ class Features:
         figures: pages with one.
         numbers: on the pages.
         quantitative: the answer is a number.
-        visual: words of the question for something seen (`demur_suites.mm_aqa.routing.visual_words`).
+        visual: words of the question for something seen (`demur_suites.mm_aqa.build.routing.visual_words`).
         complexity: words of the question over 40, at most 1.
         dated: the question names a year; with a model that rewrites, any time.
         has_model: whether a model rewrites.

@@ -3,7 +3,7 @@
 A model's rewriting is one call, and three gates on its reply; M8 to M13 are no more than that.
 
 length      at most 120 % of the question (an appended note has a limit of its own)
-meaning     the sentence embeddings of both differ; without an encoder (`demur_suites.mm_aqa.build`), their words do
+meaning     the sentence embeddings of both differ; without an encoder (`demur_suites.mm_aqa.build.make`), their words do
 grammar     one question or request, by rules: a parser is no dependency of demur
 """
 
@@ -14,9 +14,9 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from demur_suites.mm_aqa.transforms import Altered, Infeasible, Original, transformation
-from demur_suites.mm_aqa.transforms.drawing import blurred
-from demur_suites.mm_aqa.transforms.reading import other_value
+from demur_suites.mm_aqa.build.transforms import Altered, Infeasible, Original, transformation
+from demur_suites.mm_aqa.build.transforms.drawing import blurred
+from demur_suites.mm_aqa.build.transforms.reading import other_value
 
 LEAST_DISTANCE = 0.05
 """1 - cosine of sentence embeddings, or of bags of words."""
@@ -108,13 +108,13 @@ def rewritten(original: Original, prompt: str) -> Altered:
         if original.similar is None or not after
         else original.similar(original.question, after)
     )
-    found = gates(original.question, after, original.limit, near)
-    if found.refused:
-        raise Infeasible(f"the rewritten question did not pass: {found.refused}")
+    checked = gates(original.question, after, original.limit, near)
+    if checked.refused:
+        raise Infeasible(f"the rewritten question did not pass: {checked.refused}")
     return Altered(
         after,
         original.images,
-        {"length": round(found.length, 3), "distance": round(found.distance, 3)},
+        {"length": round(checked.length, 3), "distance": round(checked.distance, 3)},
     )
 
 
@@ -154,17 +154,17 @@ def image_question_mismatch(original: Original) -> Altered:
     """
     if original.rewrite is not None:
         return rewritten(original, "rewrite-image-question-mismatch.v1.md")
-    own = _content(original.question)
-    found = [
+    words = _content(original.question)
+    candidates = [
         (question, passed)
         for question, answer in original.others
         if answer not in original.accepted
-        and not _content(question) & own
+        and not _content(question) & words
         and not (passed := gates(original.question, question, original.limit)).refused
     ]
-    if not found:
+    if not candidates:
         raise Infeasible("no other question is far enough from this one and short enough")
-    question, passed = original.random.choice(found)
+    question, passed = original.random.choice(candidates)
     return Altered(
         question,
         original.images,
@@ -239,15 +239,15 @@ def contradictory_caption(original: Original) -> Altered:
     if not note or len(note) > LONGEST:
         raise Infeasible(f"the note has {len(note)} characters, 1 to {LONGEST} are allowed")
     question = f"{original.question} Note: {note}"
-    found = gates(original.question, question, 1 + (LONGEST + 8) / len(original.question))
-    if found.refused:
-        raise Infeasible(f"the note did not pass: {found.refused}")
+    checked = gates(original.question, question, 1 + (LONGEST + 8) / len(original.question))
+    if checked.refused:
+        raise Infeasible(f"the note did not pass: {checked.refused}")
     soft = MILD * (original.strength - 1)
     images = (
         tuple(blurred(image, soft) for image in original.images) if soft > 0 else original.images
     )
     return Altered(
-        question, images, {"note": note, "distance": round(found.distance, 3), "blur": soft}
+        question, images, {"note": note, "distance": round(checked.distance, 3), "blur": soft}
     )
 
 

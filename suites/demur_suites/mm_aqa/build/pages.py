@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from demur_suites.mm_aqa.transforms import Word
-from demur_suites.mm_aqa.transforms.drawing import font_of, plain
+from demur_suites.mm_aqa.build.transforms import Word
+from demur_suites.mm_aqa.build.transforms.drawing import font_of, plain
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -106,15 +106,15 @@ class Page:
 
 def sheets(title: str, text: str, image: Image | None = None) -> list[Page]:
     """A passage on as many pages as needed, its title on each; its picture on the first."""
-    found: list[Page] = []
-    while text.strip() or not found:
+    pages: list[Page] = []
+    while text.strip() or not pages:
         page = Page()
         page.paragraph(title[:200], 22)
-        if image is not None and not found:
+        if image is not None and not pages:
             room = SIZE[0] - 2 * MARGIN, SIZE[1] // 2
             page.picture(
                 image, round(min(room[0], image.width, image.width * room[1] / image.height))
             )
         text = page.paragraph(text)
-        found.append(page)
-    return found
+        pages.append(page)
+    return pages

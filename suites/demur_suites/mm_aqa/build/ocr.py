@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.store import digest
 from demur_suites.extras import importing
-from demur_suites.mm_aqa.transforms import Word
-from demur_suites.mm_aqa.transforms.drawing import padded
+from demur_suites.mm_aqa.build.transforms import Word
+from demur_suites.mm_aqa.build.transforms.drawing import padded
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -26,9 +26,9 @@ from demur.models import (
 from demur.models.lenient import LenientModel
 from demur.models.ping import ping
 from demur_suites.files import note_asked_without
+from demur_suites.mm_aqa.build.people import with_choices
+from demur_suites.mm_aqa.build.pool import Answerable
 from demur_suites.mm_aqa.conditions import filled, text
-from demur_suites.mm_aqa.people import with_choices
-from demur_suites.mm_aqa.pool import Answerable
 
 REWRITE_TOKENS, VOTE_TOKENS, LEVEL_TOKENS = 200, 200, 20
 

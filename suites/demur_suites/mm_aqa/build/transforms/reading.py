@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from demur_suites.mm_aqa.transforms import Infeasible, Original, Word
-from demur_suites.mm_aqa.transforms.drawing import Box, erased
+from demur_suites.mm_aqa.build.transforms import Infeasible, Original, Word
+from demur_suites.mm_aqa.build.transforms.drawing import Box, erased
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -38,11 +38,11 @@ def other_value(
     >>> other_value("59,700", random.Random(1))[0].count(",")
     1
     """
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
+    number = _NUMBER.fullmatch(text.strip())
+    if number is None:
         return None
-    plain = found["digits"].rstrip("., ")
-    rest = found["digits"][len(plain) :]
+    plain = number["digits"].rstrip("., ")
+    rest = number["digits"][len(plain) :]
     grouped = bool(re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", plain))
     if not grouped and not re.fullmatch(r"\d+(?:\.\d+)?", plain):
         return None
@@ -57,7 +57,7 @@ def other_value(
         )
         real = float(written.replace(",", "")) / value - 1
         if low - 1e-9 <= abs(real) <= high + 1e-9:
-            return found["head"] + written + rest + found["tail"], real
+            return number["head"] + written + rest + number["tail"], real
     return None
 
 
@@ -106,14 +106,14 @@ class Grid(NamedTuple):
 
 def lines(words: Sequence[Word]) -> list[list[Word]]:
     """Words by line, top to bottom, each from left to right."""
-    found: list[list[Word]] = []
+    rows: list[list[Word]] = []
     for word in sorted(words, key=lambda w: (w.box[1] + w.box[3], w.box[0])):
         middle = (word.box[1] + word.box[3]) / 2
-        if found and found[-1][0].box[1] <= middle <= found[-1][0].box[3]:
-            found[-1].append(word)
+        if rows and rows[-1][0].box[1] <= middle <= rows[-1][0].box[3]:
+            rows[-1].append(word)
         else:
-            found.append([word])
-    return [sorted(line, key=lambda w: w.box[0]) for line in found]
+            rows.append([word])
+    return [sorted(line, key=lambda w: w.box[0]) for line in rows]
 
 
 def cells(line: Sequence[Word]) -> tuple[Cell, ...]:
@@ -165,14 +165,14 @@ def grids(words: Sequence[Word]) -> list[Grid]:
 def _places(row: Sequence[Cell], widest: Sequence[Cell]) -> list[int] | None:
     """Which column of the widest row each cell of another stands in; None where one stands in none of them."""
     room = 2.5 * (widest[0].box[3] - widest[0].box[1])
-    found: list[int] = []
+    places: list[int] = []
     for cell in row:
         off = [min(abs(cell.box[0] - c.box[0]), abs(cell.box[2] - c.box[2])) for c in widest]
-        free = [n for n in range(found[-1] + 1 if found else 0, len(widest)) if off[n] < room]
+        free = [n for n in range(places[-1] + 1 if places else 0, len(widest)) if off[n] < room]
         if not free:
             return None
-        found.append(min(free, key=lambda n: off[n]))
-    return found if len(row) >= 2 else None
+        places.append(min(free, key=lambda n: off[n]))
+    return places if len(row) >= 2 else None
 
 
 def _filled(row: Sequence[Cell], widest: Sequence[Cell]) -> tuple[Cell, ...]:

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from demur.core.records import AnswerSpec, ImageRef, Record
 from demur.core.store import Problems, read_records
+from demur_suites.mm_aqa.build.verifying import Vote, consensus
 from demur_suites.mm_aqa.items import Subset
-from demur_suites.mm_aqa.verifying import Vote, consensus
 
 DECISIONS = "decisions.jsonl"
 Status = Literal["accepted", "unchecked", "human", "rejected", "failed"]
