@@ -3,7 +3,8 @@
 Two pools. The paper's: label tables with the sizes, retentions, gates and distractors that VLM-DeflectionBench prints
 (`paper_pool.py` beside it says what it does not print). And Atlas with four simulated gates, built for real: lazily and
 exhaustively, which must end in the same bytes. Each way of asking is played over the tables by the build's own
-scheduler, on a clock that jumps: a second per answer, eight answers at once per gate.
+scheduler, on a clock that jumps: a second per answer, eight answers at once per gate; or, in batches, in waves of all questions that can still matter. ``price`` is the share
+of Algorithm 1's list price; a wave takes as long as the vendor's batches, which is no part of it.
 
     make bench-curation
     .venv/bin/python benchmarks/curation.py --scale 1 --per-topic 20 --keep bench-out
@@ -42,7 +43,7 @@ from demur.curation.gates.funnel import Decision, GateQuery, GatingModel, Rules,
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import ask_of, last_answers
-from demur.curation.gates.scheduler import MAX_IN_FLIGHT, ask_states
+from demur.curation.gates.scheduler import MAX_IN_FLIGHT, ask_in_waves, ask_states
 from demur.models.prices import prompt_tokens
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext
@@ -51,6 +52,8 @@ from demur.scenarios.systems.model import ModelSystem
 GATES = {"27B": (0.55, 0.80), "32B": (0.58, 0.82), "38B": (0.60, 0.85), "72B": (0.65, 0.90)}
 """Atlas: name -> (strength without evidence, reading of gold evidence). They leave about a tenth after Stage I."""
 AT_ONCE = 8
+BATCH_PRICE = 0.5
+"""Of the list price, as OpenAI's batches cost."""
 
 
 class Pool(NamedTuple):
@@ -73,6 +76,8 @@ class Way(NamedTuple):
     k_enough: int | None = None
     naive: bool = False
     hurry: bool = False
+    batch: bool = False
+    """In waves, at half the price."""
     order: Callable[[], SuccessCounter] = SuccessCounter
 
 
@@ -87,6 +92,7 @@ class Played(NamedTuple):
     full: float
     """Share of all places at all gates that were busy, over the whole time."""
     decisions: dict[str, Decision | None]
+    waves: int = 0
 
 
 class Jump(selectors.SelectSelector):
@@ -148,19 +154,25 @@ def play(pool: Pool, way: Way, rules: Rules, seconds: float) -> Played:
         tokens += pool.tokens(sample, query)
         return pool.label(sample, query)
 
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        is_busy = (lambda gate: places[gate].locked()) if way.hurry else None
-        runner.run(
-            ask_states(
-                states, ask, is_busy=is_busy, max_in_flight=256 if way.naive else MAX_IN_FLIGHT
+    is_busy = (lambda gate: places[gate].locked()) if way.hurry else None
+    with (
+        asyncio.Runner(loop_factory=JumpingLoop) as runner,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        if way.batch:
+            plan = Path(folder) / "wave.jsonl"
+            waves = runner.run(
+                ask_in_waves(states, ask, plan, known_label=lambda sample, query: None)
             )
-        )
+        else:
+            most, waves = 256 if way.naive else MAX_IN_FLIGHT, 0
+            runner.run(ask_states(states, ask, is_busy=is_busy, max_in_flight=most))
         took = runner.get_loop().time()
     total = sum(calls.values())
-    cost = sum(calls[g.name] * g.cost for g in pool.gates)
+    cost = sum(calls[g.name] * g.cost for g in pool.gates) * (BATCH_PRICE if way.batch else 1.0)
     decisions = {i: state.decision() for i, state in states.items()}
     full = total * seconds / (took * AT_ONCE * len(pool.gates))
-    return Played(total, dict(by_stage), cost, tokens, took, full, decisions)
+    return Played(total, dict(by_stage), cost, tokens, took, full, decisions, waves)
 
 
 def in_hindsight(pool: Pool, decisions: dict[str, Decision | None]) -> SuccessCounter:
@@ -222,7 +234,6 @@ def compare(
         groups = set(pool.groups.values())
         return Fixed({(stage, group): tuple(listed) for stage in Stage for group in groups})
 
-    dear = next((g.cost for g in pool.gates if g.cost != pool.gates[0].cost), None) is not None
     start = time.process_time()
     rows: dict[str, Played] = {}
     bounds: dict[int | None, int] = {}
@@ -241,6 +252,7 @@ def compare(
                 Way("lazy, cheapest first", order=lambda: SuccessCounter(learn=False)),
                 Way("lazy"),
                 Way("lazy, in a hurry", hurry=True),
+                Way("lazy, in batches", batch=True),
                 Way("best order in hindsight", order=hindsight),
             ]
         for way in ways:
@@ -257,7 +269,8 @@ def compare(
         f"{title}: {n:,} samples, {kept:,} kept ({100 * kept / n:.1f} %), {len(pool.gates)} gates"
     )
     base = rows["Algorithm 1"].calls
-    head = ["calls", "of Alg. 1", "over bound", "Stage I", "cost" if dear else "", "hours", "busy"]
+    price = rows["Algorithm 1"].cost
+    head = ["calls", "of Alg. 1", "over bound", "Stage I", "price", "waves", "hours", "busy"]
     print(f"{'':<34}" + "".join(f"{h:>12}" for h in head))
     print(f"{'exhaustive':<34}{pool.exhaustive:>12,}{pool.exhaustive / base:>12.2f}")
     for name, row in rows.items():
@@ -267,9 +280,10 @@ def compare(
             f"{row.calls / base:.3f}",
             f"{row.calls / bound:.3f}",
             f"{row.by_stage[Stage.PARAMETRIC]:,}",
-            f"{row.cost:,.0f}" if dear else "",
-            f"{row.seconds / 3600:.2f}",
-            f"{100 * row.full:.0f} %",
+            f"{row.cost / price:.3f}",
+            f"{row.waves}" if row.waves else "",
+            "" if row.waves else f"{row.seconds / 3600:.2f}",
+            "" if row.waves else f"{100 * row.full:.0f} %",
         ]
         print(f"{name:<34}" + "".join(f"{c:>12}" for c in cells))
     for k_enough, bound in bounds.items():
@@ -284,6 +298,8 @@ def compare(
             k: {
                 "calls": v.calls,
                 "cost": v.cost,
+                "of_price": round(v.cost / price, 4),
+                "waves": v.waves,
                 "prompt_tokens": v.tokens,
                 "hours": round(v.seconds / 3600, 3),
                 "busy": round(v.full, 3),

@@ -40,6 +40,8 @@ from demur.indexing.exact import unit
 ENCODER = "mining:looked_up"
 FOLDER = "DEMUR_BENCH_MINING"
 """Variable of the environment: where the vectors are."""
+PROBES = "DEMUR_BENCH_PROBES"
+"""Variable of the environment: inverted lists that the searches alone search; without it they tune it."""
 PEERS = ("demur mine", "its searches alone", "mine_hard_negatives faiss")
 WANTED, RANGE, MARGIN = 10, 30, 0.05
 WORDS = 80
@@ -174,10 +176,14 @@ def searches(folder: Path) -> None:
     from demur.retrieval.search import Searcher
 
     searcher = Searcher(folder / "index", Named(folder))
+    probes = int(os.environ.get(PROBES, 0))
     options = MiningOptions(text=WANTED, visual=0, range_max=RANGE, relative_margin=MARGIN)
     lines = (folder / "samples.jsonl").read_text(encoding="utf-8").splitlines()
     samples = [Sample.model_validate_json(line) for line in lines]
-    tune_probes(samples, searcher, None, [options])
+    if probes:
+        searcher.probe("passages", probes)
+    else:
+        tune_probes(samples, searcher, None, [options])
     queries = searcher.embedded([Query(sample.question) for sample in samples], ["text->text"])
     searcher.first_ranks(queries, ["text->text", "lexical"], 100, [()] * len(queries))
     searcher.iter_search(queries, "text->text", hits_for(options, "text"))
@@ -236,6 +242,70 @@ def timed(command: list[str], folder: Path) -> dict[str, float]:
     return {"cpu_s": used.ru_utime + used.ru_stime, "wall_s": wall, "peak_mb": used.ru_maxrss / 1e3}
 
 
+def index_command(folder: Path, questions: int) -> list[str]:
+    """Builds the index of a folder's passages."""
+    out = ["--out", str(folder / "index"), "--queries", str(questions)]
+    return [
+        sys.executable,
+        "-m",
+        "demur",
+        "index",
+        "build",
+        str(folder),
+        "--encoder",
+        ENCODER,
+        *out,
+    ]
+
+
+def peer_commands(folder: Path, *more: str) -> dict[str, list[str]]:
+    """What each peer runs; ``more`` are further arguments of `demur mine`."""
+    (folder / "options.yaml").write_text(f"range_max: {RANGE}\n")
+    options = {
+        "index": folder / "index",
+        "encoder": ENCODER,
+        "text": WANTED,
+        "visual": 0,
+        "options": folder / "options.yaml",
+        "relative-margin": MARGIN,
+        "out": folder / "mined",
+    }
+    words = (text for key, value in options.items() for text in (f"--{key}", str(value)))
+    commands = {
+        peer: [sys.executable, __file__, "--peer", peer, "--folder", str(folder)] for peer in PEERS
+    }
+    commands[PEERS[0]] = [sys.executable, "-m", "demur", "mine", str(folder), *words, *more]
+    return commands
+
+
+def growth(sizes: list[int], questions: int, dims: int, probes: int) -> list[dict[str, float]]:
+    """Index and mine more and more passages: with the same number of lists, then with as many passages compared."""
+    rows: list[dict[str, float]] = []
+    compared = 0.0
+    for n in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            make(folder, n, questions, dims)
+            by_lists = [*index_command(folder, questions), "--kind", "ivf-flat"]
+            built = timed(by_lists, folder)["cpu_s"]
+            parts = json.loads((folder / "index" / "manifest.json").read_text())["parts"]
+            lists = parts["passages"].get("lists", 1)
+            compared = compared or min(probes, lists) * n / lists
+            for searched in sorted({min(probes, lists), round(compared * lists / n)}, reverse=True):
+                os.environ[PROBES] = str(searched)
+                commands = peer_commands(folder, "--probes", str(searched))
+                took = [timed(commands[peer], folder)["cpu_s"] for peer in PEERS[:2]]
+                verb, alone = (1000 * seconds / questions for seconds in took)
+                row = {"passages": n, "lists": lists, "searched": searched, "index_s": built}
+                row |= {"compared": searched * n / lists, "mine_ms": verb, "searches_ms": alone}
+                rows.append(row)
+                print(
+                    f"{n:>9,} passages, {searched:>4} of {lists:>5} lists ({row['compared']:>9,.0f} compared): index "
+                    f"{built:6.1f} s; a question {verb:6.2f} ms, its searches alone {alone:6.2f} ms: {verb / alone:.2f}"
+                )
+    return rows
+
+
 def main() -> None:
     """Make the data, run each peer, compare."""
     parser = argparse.ArgumentParser(
@@ -245,41 +315,26 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=4_000)
     parser.add_argument("--dims", type=int, default=384, help="those of MiniLM")
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument(
+        "--growth", type=int, nargs="+", metavar="PASSAGES", help="cost by size, instead"
+    )
+    parser.add_argument("--probes", type=int, default=409, help="lists searched with --growth")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.peer:
         (searches if args.peer == PEERS[1] else peer_rows)(args.folder)
         return
+    if args.growth:
+        rows = growth(args.growth, args.questions, args.dims, args.probes)
+        print(json.dumps({"benchmark": "mining growth", "results": rows}))
+        return
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make(folder, args.passages, args.questions, args.dims)
-        demur = [sys.executable, "-m", "demur"]
-        index = [
-            "--encoder",
-            ENCODER,
-            "--out",
-            str(folder / "index"),
-            "--queries",
-            str(args.questions),
-        ]
-        built = timed([*demur, "index", "build", name, *index], folder)
-        options = {
-            "text": WANTED,
-            "visual": 0,
-            "range-max": RANGE,
-            "relative-margin": MARGIN,
-            "out": folder / "mined",
-        }
-        mine = [*demur, "mine", name, "--index", str(folder / "index"), "--encoder", ENCODER]
-        commands = {
-            peer: [sys.executable, __file__, "--peer", peer, "--folder", name] for peer in PEERS
-        }
-        commands[PEERS[0]] = [
-            *mine,
-            *(text for key, value in options.items() for text in (f"--{key}", str(value))),
-        ]
+        built = timed(index_command(folder, args.questions), folder)
+        commands = peer_commands(folder)
         for _ in range(args.repeats):
             for peer, command in commands.items():
                 row: dict[str, Any] = dict(timed(command, folder))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from demur.core.records import Document, Hit
     from demur.indexing.chunk import Counts
     from demur.indexing.ray import RayEngine
+    from demur.release import Release
     from demur.reports.compare import Comparison as Compared
     from demur.reports.data import ReportData
     from demur.reports.tables import Table
@@ -400,6 +401,29 @@ class Index:
             self._searcher, text, picture, k=k, mode=mode or "", pages=pages
         )
         return Hits(hits_and_documents, mode_chosen, self._searcher.id)
+
+    @checked
+    def write_run(
+        self,
+        release: Release,
+        file: StrPath,
+        *,
+        k: int = 10,
+        mode: str | None = None,
+        pages: int = 10,
+    ) -> int:
+        """Search with every question of a release and write the hits as a TREC run; returns the number of questions.
+
+        Args:
+            release: an open release.
+            file: replaced.
+            k: number of hits of each question.
+            mode: as of `search`.
+            pages: pages for ``FIRST/...`` modes.
+        """
+        from demur.release.trec import write_run
+
+        return write_run(self._searcher, release, Path(file), k=k, mode=mode or "", pages=pages)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n:,} {name}" for name, n in self.manifest["counts"].items())

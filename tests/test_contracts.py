@@ -124,6 +124,7 @@ def photos(folder):
 CORPORA = {
     "wiki6m": lambda folder: mini.infoseek(folder) / "Wiki6M_ver_1_0.jsonl.gz",
     "evqa": lambda folder: mini.evqa(folder) / "encyclopedic_kb_wiki.json",
+    "cragmm": lambda folder: mini.crag_mm(folder) / "web",
     "kilt": lambda folder: mini.viquae(folder) / "non_humans.jsonl",
     "dpr": lambda folder: (
         put(folder / "p.tsv", 'id\ttext\ttitle\n1\t"A ""fox""."\tFox\n') or folder / "p.tsv"

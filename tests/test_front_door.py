@@ -67,6 +67,11 @@ def test_a_function_is_evaluated_and_what_comes_back_is_a_value(release, tmp_pat
     assert "100.0" in repr(run)
     assert "<table" in run._repr_html_()
     assert {r["source"] for r in run.rates("source").records} == {"made"}
+    assert {r["gold"] for r in run.rates("gold_modality").records} == {"text"}
+    # of those shown: none in oracle
+    assert {r["distractors"] for r in run.rates("negative_modality").records} == {"text", "none"}
+    truthfulness = {r["scenario"]: r["truthfulness"]["value"] for r in frame.records}
+    assert truthfulness == {"oracle": 1.0, "adversarial": 0.0}
     with pytest.raises(UsageError, match="by='colour'"):
         run.rates("colour")
 
@@ -246,7 +251,7 @@ def test_a_wrong_argument_is_told_by_its_name_before_any_work(release, tmp_path)
             lambda: demur.grade("Which?", 3, "three"),
             "grade: answers=3: expected str | Sequence[str]",
         ),
-        (lambda: demur.grade("Which?", [], "three"), "grade: answers: "),
+        (lambda: demur.grade("Which?", [], "three"), "grade: answers.forms: "),
         (lambda: demur.grade("Which?", [""], "three"), "empty"),
         (lambda: demur.open_index(3), "open_index: folder=3: expected str | Path"),
     ):

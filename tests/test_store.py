@@ -110,7 +110,7 @@ def test_millions_of_bad_rows_are_counted_and_the_first_are_kept(tmp_path):
     problems.settle(skip_bad=True)
     assert problems.skipped == bad
     few = Problems()
-    few.note("a:1: bad")
+    few.add("a:1", "bad")
     assert (few.summary(), few.more) == (["a:1: bad"], 0)
 
 

@@ -48,7 +48,7 @@ class Prefilter:
         """False only if the text does not hold the answer."""
         if self._forms is None:
             return True
-        letters = _plain_letters(text)
+        letters = plain_letters(text)
         if any(all(any(key in letters for key in keys) for keys in form) for form in self._forms):
             return True
         return _SPELT_OUT.search(text) is not None
@@ -105,13 +105,13 @@ def run_together(text: str) -> str:
 
     It contains every word that `demur.answers.text.words` finds and that consists of such characters.
     """
-    return _BETWEEN.sub("", _plain_letters(text.replace("&", "and")))
+    return _BETWEEN.sub("", plain_letters(text.replace("&", "and")))
 
 
 _BETWEEN = re.compile(r"[^a-z0-9]+")
 
 
-def _plain_letters(text: str) -> str:
+def plain_letters(text: str) -> str:
     """The text's ASCII characters, without case and accents."""
     if text.isascii():
         return text.lower()

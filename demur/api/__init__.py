@@ -57,24 +57,28 @@ if TYPE_CHECKING:
     from demur.judge.annotation.server import serve
     from demur.models import ModelOptions
     from demur.models.ask import ask_model, export_ledger, ledger_stats, requests_of, shrink_ledger
+    from demur.models.batch import import_batch
     from demur.models.estimate import estimate_calls
     from demur.models.ledger import recover_ledger
     from demur.pools.read import Pool
     from demur.release.diff import difference
     from demur.release.evidence import evidence_by_source, evidence_table
     from demur.release.export_corpora import export_corpora
+    from demur.release.facts import missing_facts
     from demur.release.push import push
-    from demur.release.verify import verify
+    from demur.release.trec import write_qrels
     from demur.reports.agree import agreement_of, corrections_of
     from demur.reports.annotate import draw_sheet, open_task, take
     from demur.reports.data import load
     from demur.reports.gate import plan_gate
     from demur.reports.judges import compare_judges
     from demur.reports.official import score_records, scores_of
+    from demur.reports.published_results import write_every_eval_ever, write_hub_results
     from demur.reports.rag import rag_tables
     from demur.scenarios.systems.http_probe import probe_service
+    from demur.scenarios.told_apart import verify
     from demur.sources import options_of
-    from demur.sources.cards import card_of
+    from demur.sources.cards import card_of, list_sources
 
 _ROOMS = {
     "api.corpora": "build_index build_pool check_source open_index",
@@ -92,26 +96,30 @@ _ROOMS = {
     "pools.read": "Pool",
     "curation.build.rebuild": "enlarge estimate_rebuild",
     "sources": "options_of",
-    "sources.cards": "card_of",
+    "sources.cards": "card_of list_sources",
     "indexing.folder": "checked_manifest",
     "judge.annotation.exchange": "export_labels import_labels",
     "judge.annotation.server": "serve",
     "models": "ModelOptions",
     "models.ask": "ask_model export_ledger ledger_stats requests_of shrink_ledger",
+    "models.batch": "import_batch",
     "models.estimate": "estimate_calls",
     "models.ledger": "recover_ledger",
     "release.diff": "difference",
     "release.evidence": "evidence_by_source evidence_table",
     "release.push": "push",
-    "release.verify": "verify",
+    "release.facts": "missing_facts",
+    "release.trec": "write_qrels",
     "reports.agree": "agreement_of corrections_of",
     "reports.annotate": "draw_sheet open_task take",
     "reports.data": "load",
     "reports.gate": "plan_gate",
     "reports.judges": "compare_judges",
     "reports.official": "score_records scores_of",
+    "reports.published_results": "write_every_eval_ever write_hub_results",
     "reports.rag": "rag_tables",
     "scenarios.systems.http_probe": "probe_service",
+    "scenarios.told_apart": "verify",
 }
 """Module of demur -> the functions that it gives."""
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names.split()}

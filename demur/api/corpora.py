@@ -49,7 +49,7 @@ def build_index(
         skip_bad: leave out bad documents, and list them in the folder.
         fresh: replace an index of other documents or encoders that is in ``out``.
         progress: show progress on standard error.
-        options: queries, workers, parts, engine (`demur.indexing.options.IndexOptions`).
+        options: lexical, queries, workers, parts, engine (`demur.indexing.options.IndexOptions`).
 
     Raises:
         UsageError: there is a tokenizer, but texts are not cut.

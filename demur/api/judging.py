@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from demur.core.checked import checked
 from demur.core.errors import UsageError
 from demur.core.progress import Progress, progress_if
+from demur.core.records import AnswerSpec
 
 if TYPE_CHECKING:
     from demur.core.records import Measure, Verdict
@@ -128,7 +129,7 @@ class Attacked(NamedTuple):
 @checked
 def grade(
     question: str,
-    answers: str | Sequence[str],
+    answers: str | Sequence[str] | AnswerSpec | Mapping[str, Any],
     response: str,
     *,
     judge: str = "local",
@@ -138,12 +139,16 @@ def grade(
 
     Args:
         question: the question.
-        answers: accepted answers; any one of them is right.
+        answers: accepted answers, any one of which is right; or an `demur.core.records.AnswerSpec`, as it is or as a
+            dict of its fields: a range, parts that must all be there, a date, that nothing answers the question.
         response: the system's response. Untrusted.
         judge: who grades.
         choices: letter -> text of the options; ``answers`` are then letters or texts of the right ones.
 
     >>> grade("Which river is it?", answers=["Danube"], response="The Danube, I think.").outcome.value
+    'correct'
+    >>> feet = {"kind": "number", "number": (90, 110), "unit": "ft"}
+    >>> grade("How high is it?", answers=feet, response="About 30 m.").outcome.value
     'correct'
     """
     from pydantic import ValidationError
@@ -157,14 +162,16 @@ def grade(
             GradeRow(
                 id="grade",
                 question=question,
-                answers=(answers,) if isinstance(answers, str) else tuple(answers),
+                answers=(answers,) if isinstance(answers, str) else answers,
                 response=response,
                 choices=dict(choices),
             )
         )
     except ValidationError as error:
         raise UsageError(
-            why_invalid(error), item="grade", cure="give an accepted answer, not an empty one"
+            why_invalid(error),
+            item="grade",
+            cure="give an accepted answer, not an empty one, or the fields of an AnswerSpec",
         ) from error
     [verdict] = grade_items(open_judge(judge), [row])
     return verdict

@@ -35,6 +35,8 @@ class BuildOptions:
     """Keep every endpoint busy, for a few per cent more calls."""
     fresh: bool = False
     """Ask everything again, and pay again."""
+    batch: bool | Path = False
+    """Send calls in batches (half the price, within a day); a path writes the next wave of them there, and stops."""
     budget: float | None = None
     """Dollars; stops before exceeding them, and the same call continues."""
     prices: Path | None = None
@@ -135,6 +137,7 @@ def plan_build(
     rates: Mapping[str, float] | None = None,
     learn_from: Path | None = None,
     prices: Path | None = None,
+    batch: bool = False,
     ready: bool = True,
     measure: bool = False,
 ) -> tuple[BuildEstimate, Sequence[str]]:
@@ -146,6 +149,7 @@ def plan_build(
             -> items embedded per second. Both go before what was measured.
         learn_from: another build to estimate rates from.
         prices: price table that overrides entries of the shipped one.
+        batch: calls go in batches.
         ready: look whether all that a build needs is there, servers of models among it; not of somebody else's recipe.
         measure: open the encoders and time them, for hours and disk.
 
@@ -163,6 +167,7 @@ def plan_build(
         skip_bad=opened.skip_bad,
         rates=rates,
         prices=prices,
+        batch=batch,
         learn_from=learn_from,
         measure=measure,
     )
@@ -215,8 +220,12 @@ def converge(
 def _work(options: BuildOptions) -> Iterator[dict[str, Any]]:
     """The options of any work on a build folder (`demur.curation.build.context.Work`)."""
     from demur.models import Budget
+    from demur.models.batch import batching
 
-    with progress_if(options.progress) as steps:
+    with (
+        progress_if(options.progress) as steps,
+        batching(options.batch, steps, fresh=options.fresh),
+    ):
         yield {
             "steps": steps,
             "fresh": options.fresh,
@@ -241,7 +250,7 @@ def from_docs(
     """Make a small release from your own documents and questions; ``demur from-docs``.
 
     Args:
-        docs: a folder or file of documents: Markdown, text, HTML, PDF, rows of tables; or a corpus by name.
+        docs: a folder or file of documents: Markdown, text, HTML, PDF, pictures, rows of tables; or a corpus by name.
         questions: JSONL, CSV, Parquet, or one question per line; with answers where they are known.
         out: folder for ``release``, ``corpora`` and ``review``.
         accept_found: accept the proposed gold passages without a review.

@@ -196,6 +196,25 @@ def add_money_arguments(
     add_shared(group, "--per-second", "--budget", "--prices")
 
 
+def add_batch_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of every verb whose calls may go in batches."""
+    group = parser.add_argument_group("batches")
+    group.add_argument(
+        "--batch",
+        action="store_true",
+        default=False,
+        help="send calls through the server's batch API (OpenAI's: half the price, within a day), a few batches one after "
+        "the other; stop at any time, and run again to go on",
+    )
+    group.add_argument(
+        "--batch-file",
+        type=Path,
+        dest="batch",
+        metavar="FILE",
+        help="send nothing: write the calls of the next batch there (exit 3), as 'demur calls batch export' does",
+    )
+
+
 def options_of(args: argparse.Namespace, record: Callable[..., Options]) -> Options:
     """The options record of a job, with progress, from the arguments of the same names."""
     names = signature(record).parameters

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.cli._arguments import (
     TRUST,
+    add_batch_arguments,
     add_money_arguments,
     add_shared,
     json_object,
@@ -127,6 +128,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, *, sweeps: bool = False) 
     """All arguments of a verb that asks systems the questions of a release."""
     add_question_arguments(parser, sweeps=sweeps)
     add_system_arguments(parser)
+    add_batch_arguments(parser)
     parser.add_argument(
         "--judge",
         default="local",
@@ -175,6 +177,11 @@ def add_system_arguments(parser: argparse.ArgumentParser) -> None:
         help="ask nothing new after M minutes (exit 3); run again to continue",
     )
     model = parser.add_argument_group("models (systems such as model: and multi_agent:)")
+    model.add_argument(
+        "--decoding",
+        choices=("vlm-deflectionbench",),
+        help="that paper's decoding, in vLLM: temperature .2, top-p 1, repetition penalty 1.05; other options override it",
+    )
     model.add_argument("--temperature", type=_temperature, help="sampling temperature")
     model.add_argument("--top-p", type=float, help="nucleus sampling")
     model.add_argument("--max-tokens", type=positive, help="maximum length of an answer, in tokens")
@@ -214,6 +221,7 @@ def system_options(args: argparse.Namespace) -> dict[str, Any]:
     from demur.scenarios.render import Layout
 
     options = {
+        "decoding": args.decoding,
         "temperature": args.temperature,
         "top_p": args.top_p,
         "max_tokens": args.max_tokens,

@@ -6,7 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import TRUST, add_money_arguments, add_shared, options_of
+from demur.cli._arguments import (
+    TRUST,
+    add_batch_arguments,
+    add_money_arguments,
+    add_shared,
+    options_of,
+)
 from demur.cli._output import note, print_json, say, show, show_funnel, words
 from demur.core.errors import UsageError
 from demur.core.text import command
@@ -71,6 +77,7 @@ def add_common_arguments(
     add_shared(parser, "--engine", "--ray-address")
     add_shared(parser, "--skip-bad", "--concurrency", "--fresh", *TRUST, "--json")
     add_money_arguments(parser, "print calls, cost and time by stage and gating model")
+    add_batch_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
         rates=rates,
         learn_from=args.learn_from,
         prices=args.prices,
+        batch=bool(args.batch),
         ready=args.recipe.is_file(),  # a folder's recipe may come from somebody else
         measure=args.measure,
     )

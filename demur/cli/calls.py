@@ -83,15 +83,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     recover.add_argument(
         "into", type=Path, help="ledger that receives the replies; created if needed"
     )
+    batch = job(
+        jobs, "batch", "answer a command's calls elsewhere: in a batch, or with vllm run-batch"
+    )
+    steps = batch.add_subparsers(dest="step", metavar="STEP", required=True)
+    to_file = job(
+        steps,
+        "export",
+        "write the calls that a command would send next, as JSONL of OpenAI's batch API, and exit with 3",
+    )
+    to_file.add_argument("file", type=Path, help="file to write; one for each model, if several")
+    to_file.add_argument(
+        "verb", metavar="COMMAND", nargs=argparse.REMAINDER, help="build, rebuild, run or sweep ..."
+    )
+    read = job(steps, "import", "keep the replies of such a batch in the command's ledger")
+    read.add_argument("ledger", type=Path, help=ledger_help)
+    read.add_argument("results", type=Path, help="JSONL of results, in any order")
+    add_shared(read, "--prices", "--json")
     for parser_of_job in (stats, gc, recover):
         add_shared(parser_of_job, "--json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do the job; returns the exit code."""
-    return {"ask": _ask, "stats": _stats, "export": _export, "gc": _gc, "recover": _recover}[
-        args.job
-    ](args)
+    work = {"ask": _ask, "stats": _stats, "export": _export, "gc": _gc, "recover": _recover}
+    return (work | {"batch": _batch})[args.job](args)
 
 
 def _ask(args: argparse.Namespace) -> int:
@@ -198,4 +214,22 @@ def _recover(args: argparse.Namespace) -> int:
         print_json({"copied": copied, "unreadable": lost})
     else:
         say(f"{copied:,} replies copied into {args.into}; {lost:,} could not be read")
+    return 0
+
+
+def _batch(args: argparse.Namespace) -> int:
+    if args.step == "export":
+        from demur.cli import main
+
+        return main([*args.verb, "--batch-file", str(args.file)])
+    from demur.api import import_batch
+
+    imported = import_batch(args.ledger, args.results, args.prices)
+    if args.json:
+        print_json(imported._asdict())
+        return 0
+    say(f"{imported.replies:,} replies in {args.ledger}; run the command again")
+    note(*(f"demur: {n:,} calls have no reply: {why}" for why, n in imported.failed.items()))
+    if imported.unknown:
+        note(f"demur: {imported.unknown:,} lines answer no call that this ledger waits for")
     return 0

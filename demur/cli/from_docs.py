@@ -21,7 +21,7 @@ with a review of the passages that become gold:
     ... confirm or reject what it proposes: demur annotate --out mine/review ...
   $ demur from-docs handbook questions.csv -o mine
 
-documents: a folder of Markdown, text, HTML, PDF (extra: pdf), or of JSONL, CSV, Parquet rows such as exported chunks
+documents: a folder of Markdown, text, HTML, PDF (extra: pdf), pictures, or of JSONL, CSV, Parquet rows such as chunks
 questions: JSONL, CSV, TSV, Parquet with a column question (or query), and, where known, answer (several: a | b), id,
   topic, gold (ids of documents), unanswerable (true: no document answers it); any other file: one question per line
 
@@ -111,8 +111,21 @@ def run(args: argparse.Namespace) -> int:
         )
         return 0 if release else 1
     say(
-        f"{made_release.documents:,} documents, {made_release.passages:,} passages; {made_release.proposed:,} proposed as gold"
+        f"{made_release.documents:,} documents: {made_release.passages:,} passages, {made_release.pictures:,} pictures; "
+        f"{made_release.proposed:,} proposed as gold"
     )
+    if made_release.unused_pictures:
+        say(f"{len(made_release.unused_pictures):>6,} pictures cannot be used")
+        say(
+            *(
+                f"        {name}: {why}"
+                for name, why in list(made_release.unused_pictures.items())[:SHOWN]
+            )
+        )
+        if len(made_release.unused_pictures) > SHOWN:
+            say(
+                f"        ... and {len(made_release.unused_pictures) - SHOWN:,} more; --json lists all"
+            )
     say(*(f"{n:>6,} {kind}" for kind, n in made_release.kinds.items()))
     for reason, questions in made_release.drops.items():
         say(f"{len(questions):>6,} left out: {reason}")

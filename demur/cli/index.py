@@ -9,6 +9,7 @@ from typing import Any
 from demur.cli._arguments import TRUST, add_shared, job, open_engine, positive
 from demur.cli._output import note, print_json, say, show, words
 from demur.core.errors import UsageError
+from demur.core.text import plain
 
 EPILOG = """examples:
   $ demur index build atlas --out index
@@ -16,6 +17,7 @@ EPILOG = """examples:
       --encoder open_clip:EVA02-L-14-336/merged2b_s6b_b61k --text-encoder sentence-transformers:facebook/contriever
   $ demur index info index --verify
   $ demur index search index --text "Which river is the longest?" --mode fused -k 5
+  $ demur index search index --questions demo-out/release --mode lexical -k 100 --run lexical.trec
   $ demur index search index --image photo.jpg --text "Who built it?" --mode image-to-title/text-to-text
 
 corpora, encoders: 'demur index build --help'"""
@@ -76,6 +78,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="make only these: passages, titles, summaries, looks, images, lexical (default: all that the encoder serves)",
     )
     build.add_argument(
+        "--lexical",
+        choices=("lucene", "okapi"),
+        default="lucene",
+        help="BM25 as Lucene and bm25s score it, or as rank-bm25 does, which itself scores up to 10,000 passages "
+        "(default: %(default)s)",
+    )
+    build.add_argument(
         "--queries",
         type=positive,
         default=10_000,
@@ -107,6 +116,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     search.add_argument("folder", type=Path, help="index folder")
     search.add_argument("--text", default="", help="query text")
     search.add_argument("--image", type=Path, help="query image")
+    search.add_argument(
+        "--questions", metavar="RELEASE", help="all questions of a release or source, with --run"
+    )
+    search.add_argument(
+        "--run",
+        dest="run_file",
+        type=Path,
+        metavar="FILE",
+        help="write the hits of --questions as a TREC run, which ir_measures reads beside 'demur release qrels'",
+    )
     search.add_argument(
         "--mode",
         help="text-to-text, lexical, fused, image-to-title, image-to-title+summary, "
@@ -149,6 +168,7 @@ def _build(args: argparse.Namespace) -> int:
         image_root=args.image_root,
         kind=args.kind,
         **({"parts": tuple(args.parts.split(","))} if args.parts else {}),
+        lexical=args.lexical,
         queries=args.queries,
         workers=args.workers or cores(),
         skip_bad=args.skip_bad,
@@ -215,18 +235,31 @@ def _print(folder: Path, manifest: dict[str, Any]) -> None:
             name,
             part["kind"],
             part["count"],
-            part.get("why") or f"{part['words']:,} words, {part['postings']:,} postings",
+            part.get("why") or _lexical(part),
         )
         for name, part in manifest["parts"].items()
     )
     show(Table("parts", "Parts", columns, rows))
 
 
-def _search(args: argparse.Namespace) -> int:
-    from demur.api import open_index
+def _lexical(part: dict[str, Any]) -> str:
+    scored = f"{part['words']:,} words, {part['postings']:,} postings, as {part['method']} by {part['engine']}"
+    return f"{scored}; {part['tokenizer']}"
 
+
+def _search(args: argparse.Namespace) -> int:
+    from demur.api import open_index, open_release
+
+    if bool(args.questions) != bool(args.run_file):
+        raise UsageError(
+            "--questions and --run belong together", cure="give the release and the file to write"
+        )
     text = args.text if args.text.strip() else ""
-    if not text and args.image is None:
+    if args.questions and (text or args.image):
+        raise UsageError(
+            "there are two queries", item="--questions", cure="leave --text and --image out"
+        )
+    if not text and args.image is None and not args.questions:
         raise UsageError("the query is empty", cure="give --text, --image or both")
     index = open_index(
         args.folder,
@@ -234,6 +267,12 @@ def _search(args: argparse.Namespace) -> int:
         text_encoder=args.text_encoder,
         engine=open_engine(args),
     )
+    if args.questions:
+        count = index.write_run(
+            open_release(args.questions), args.run_file, k=args.k, mode=args.mode, pages=args.pages
+        )
+        say(plain(f"{args.run_file}: hits of {count:,} questions"))
+        return 0
     hits = index.search(text, image=args.image, k=args.k, mode=args.mode, pages=args.pages)
     if args.json:
         print_json(hits.as_json(), 1)

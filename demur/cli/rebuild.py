@@ -31,6 +31,6 @@ def run(args: argparse.Namespace) -> int:
 
     new = enlarge(args.old, args.add_gate, args.out, version=args.version, skip_bad=args.skip_bad)
     if args.plan:
-        print_plan(estimate_rebuild(new, args.prices), args)
+        print_plan(estimate_rebuild(new, args.prices, batch=bool(args.batch)), args)
         return 0
     return print_built(rebuild(new, options_of(args, BuildOptions)), as_json=args.json)

@@ -1,11 +1,12 @@
-"""`demur release show|verify|diff|push`."""
+"""`demur release show|verify|diff|push|qrels`."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from demur.cli._arguments import add_shared, job
+from demur.cli._arguments import TRUST, add_shared, job
 from demur.cli._output import note, print_json, say, show, show_funnel, show_recall, words
 from demur.core.text import brief, plain
 
@@ -14,12 +15,19 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    verbs = parser.add_subparsers(dest="what", required=True, metavar="show|verify|diff|push")
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="show|verify|diff|push|qrels")
     for name, does in (
         ("show", "show what a release holds: counts, funnel, models, licences"),
-        ("verify", "check hashes, ids, evidence, leaks and counts; exit 1 on any problem"),
+        (
+            "verify",
+            "check hashes, ids, evidence, leaks, counts, and that gold is not told without reading; exit 1 on any problem",
+        ),
         ("diff", "list the samples removed, added and changed between two releases, and why"),
         ("push", "send a release to the Hugging Face hub, as hf:OWNER/NAME"),
+        (
+            "qrels",
+            "write the gold evidence of every question as TREC qrels, which ir_measures reads",
+        ),
     ):
         sub = job(verbs, name, does)
         sub.add_argument("release", help="release folder, or hf:OWNER/NAME@VERSION")
@@ -33,6 +41,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
             sub.add_argument(
                 "--private", action="store_true", help="create the hub repository as private"
             )
+        if name == "verify":
+            sub.add_argument(
+                "--submission",
+                action="store_true",
+                help="also list what a venue asks of a benchmark and only people know; exit 1 where any is missing",
+            )
+        if name == "qrels":
+            sub.add_argument(
+                "-o", "--out", type=Path, required=True, help="file to write; .tsv: as BEIR's"
+            )
+            sub.add_argument(
+                "--index", type=Path, help="index folder whose passages of gold are named instead"
+            )
+            add_shared(sub, *TRUST)
         add_shared(sub, "--json")
 
 
@@ -40,19 +62,20 @@ def run(args: argparse.Namespace) -> int:
     from demur.api import open_release
 
     release = open_release(args.release)
-    job = {"show": _show, "verify": _verify, "diff": _diff, "push": _push}[args.what]
+    job = {"show": _show, "verify": _verify, "diff": _diff, "push": _push, "qrels": _qrels}[
+        args.what
+    ]
     return job(release, args)
 
 
 def _verify(release: Release, args: argparse.Namespace) -> int:
-    from demur.api import verify
+    from demur.api import missing_facts, verify
 
     wrong = verify(release)
-    findings = [] if wrong else release.findings
+    missing = dict(missing_facts(release.manifest)) if args.submission else {}
     if args.json:
-        print_json(
-            {"release": args.release, "sound": not wrong, "problems": wrong, "findings": findings}
-        )
+        state = {"release": args.release, "sound": not wrong, "problems": wrong}
+        print_json(state | {"missing": missing})
     elif wrong:
         say(*map(plain, wrong))
         note(f"demur: {args.release}: {len(wrong)} problem(s) - fetch or build the release again")
@@ -60,9 +83,14 @@ def _verify(release: Release, args: argparse.Namespace) -> int:
         n, samples = len(release.manifest["files"]), release.manifest["counts"]["samples"]
         say(
             f"{release.name} {release.version} is sound: {n} files, {samples} samples, sha256 {release.sha256[:16]}",
-            *(f"finding: {line}" for line in findings),
+            *(f"missing: {key} - {question}" for key, question in missing.items()),
         )
-    return 1 if wrong else 0
+        if missing:
+            note(
+                f"demur: {args.release}: a submission needs {len(missing)} facts more - "
+                "write them into the recipe and build again; no call is paid twice"
+            )
+    return 1 if wrong or missing else 0
 
 
 def _diff(old: Release, args: argparse.Namespace) -> int:
@@ -146,6 +174,17 @@ def _push(release: Release, args: argparse.Namespace) -> int:
     say(
         f"{pushed.target} at {pushed.revision}: {len(pushed.files)} files {verb}, {len(pushed.there)} there already{remark}"
     )
+    return 0
+
+
+def _qrels(release: Release, args: argparse.Namespace) -> int:
+    from demur.api import write_qrels
+
+    count = write_qrels(release, args.out, args.index)
+    if args.json:
+        print_json({"file": str(args.out), "lines": count})
+    else:
+        say(plain(f"{args.out}: {count:,} pieces of gold evidence"))
     return 0
 
 

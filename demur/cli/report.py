@@ -47,12 +47,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="MB",
         help="maximum size of all images in the page (default: %(default)s)",
     )
+    parser.add_argument(
+        "--every-eval-ever",
+        type=Path,
+        metavar="DIR",
+        help="also write the results there in the schema of Every Eval Ever, with every answer",
+    )
+    parser.add_argument(
+        "--hub-results",
+        type=Path,
+        metavar="DIR",
+        help="also write .eval_results files there, for the models' repositories on the Hugging Face hub",
+    )
+    parser.add_argument(
+        "--dataset",
+        default="",
+        metavar="OWNER/NAME",
+        help="the benchmark's dataset on the hub, which these results name",
+    )
     add_shared(parser, "--json", json="print the numbers and the written files as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the report; exit code 0."""
-    from demur.api import report
+    from demur.api import report, write_every_eval_ever, write_hub_results
 
     if bad := [text for text in args.group if not all(text.partition("=")[::2])]:
         raise UsageError(f"--group {bad[0]!r}", cure="write RUN=TEXT, such as RUN=open")
@@ -65,11 +83,16 @@ def run(args: argparse.Namespace) -> int:
         verdicts=args.verdicts,
         image_budget=args.image_budget,
     )
+    published: list[Path] = []
+    if args.every_eval_ever:
+        published += write_every_eval_ever(written.data, args.every_eval_ever, args.dataset)
+    if args.hub_results:
+        published += write_hub_results(written.data, args.hub_results, args.dataset)
     if args.json:
-        print_json(written.as_json(), 1)
+        print_json(written.as_json() | {"published": list(map(str, published))}, 1)
         return 0
     show_data(written.data)
     if written.tables:
         say(f"{len(written.tables)} tables and figures in {args.tables}")
-    say(args.out)
+    say(*published, args.out)
     return 0

@@ -22,7 +22,11 @@ EXAMPLES = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     verbs = parser.add_subparsers(dest="what", required=True, metavar="list|show|check|unpack")
-    listing = job(verbs, "list", "list every installed source adapter")
+    listing = job(
+        verbs,
+        "list",
+        "every installed source: licence, size, modality, pins, what not to give away",
+    )
     add_shared(listing, "--json")
     show = job(
         verbs,
@@ -62,16 +66,30 @@ def run(args: argparse.Namespace) -> int:
     return {"list": _list, "show": _show, "check": _check, "unpack": _unpack}[args.what](args)
 
 
-def _list(args: argparse.Namespace) -> int:
-    from demur.core.plugins import where
+_LISTED = ("licence", "redistribution", "modality", "sizes")
+"""Lines of a card that ``list`` prints."""
 
-    place_of_source = where("sources")
+
+def _list(args: argparse.Namespace) -> int:
+    from demur.api import list_sources
+
+    listed = list_sources()
     if args.json:
-        print_json(place_of_source, 1)
-    else:
-        width = max(map(len, place_of_source), default=0)
-        say(*(f"{name:<{width}}  {place}" for name, place in place_of_source.items()))
-        say("\n'demur sources show NAME' describes one")
+        print_json(
+            {
+                name: {"place": place, "card": card and card.model_dump(mode="json")}
+                for name, (place, card) in listed.items()
+            },
+            1,
+        )
+        return 0
+    for name, (place, card) in listed.items():
+        say(f"{name}  ({place})")
+        lines = {label: getattr(card, label) for label in _LISTED} if card else {}
+        if card and card.published:
+            lines["pins"] = ", ".join(pin.file for pin in card.published)
+        say(*(f"  {label:<15} {text}" for label, text in lines.items() if text))
+    say("\n'demur sources show NAME' describes one")
     return 0
 
 
@@ -95,7 +113,9 @@ def _show(args: argparse.Namespace) -> int:
             "purpose",
             "url",
             "licence",
+            "redistribution",
             "citation",
+            "modality",
             "knowledge_base",
             "gold",
             "negatives",

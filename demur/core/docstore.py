@@ -150,8 +150,10 @@ class DocumentsWriter:
 
 
 _BY_ID = "CREATE INDEX by_id ON documents (id)"
-_ID = "SELECT id, EXISTS (SELECT 1 FROM documents AS d WHERE d.id = documents.id) FROM documents WHERE row = ?"
-"""Looked up by itself, too: a stranger's index may not know the id."""
+_ID = "SELECT id, (SELECT min(d.row) FROM documents AS d WHERE d.id = documents.id) FROM documents WHERE row = ?"
+"""Looked up by itself, too: a stranger's index may not know the id, and of documents with one id the first counts."""
+_NAMED = 1 << 16
+"""Ids whose rows are remembered once they were named: whoever is told of a hit looks it up next."""
 _PLACES = "SELECT start, stop FROM json_each(?) AS asked CROSS JOIN documents ON row = asked.value ORDER BY asked.key"
 
 BLOCK = 1 << 20
@@ -213,6 +215,7 @@ class Documents(Mapping[str, Document]):
     def __init__(self, folder: Path, *, prefix: str = "", stored: str = "") -> None:
         self.folder = folder
         self._prefix, self._stored = prefix, stored
+        self._row_of_named: dict[str, int] = {}
         table, lines = folder / TABLE, folder / LINES
         with storage_errors(table):
             table.open("rb").close()
@@ -320,13 +323,19 @@ class Documents(Mapping[str, Document]):
         Raises:
             IndexFileError: there is no such row, or no document is found by its id.
         """
-        id, id_is_indexed = self._single_row(_ID, int(row))
-        if not isinstance(id, str) or not id_is_indexed or not id.startswith(self._stored):
+        id, first_row = self._single_row(_ID, int(row))
+        if not isinstance(id, str) or first_row is None or not id.startswith(self._stored):
             raise self._broken(TABLE)
-        return self._public(id)
+        public_id = self._public(id)
+        if len(self._row_of_named) >= _NAMED:
+            self._row_of_named.clear()
+        self._row_of_named[public_id] = int(first_row)
+        return public_id
 
     def row(self, id: str) -> int | None:
         """The row of a document; None if no document has that id."""
+        if (named_row := self._row_of_named.get(id)) is not None:
+            return named_row
         if not id.startswith(self._prefix):
             return None
         stored_id = self._stored + id.removeprefix(self._prefix)

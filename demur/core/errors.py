@@ -14,7 +14,8 @@
     |   |-- TransientError    worth another try: time-out, 429, 5xx, a reset connection
     |   `-- PermanentError    another try cannot help: wrong key, unknown model, bad request
     |       `-- ItemError     permanent for this one item only: too long, content filter
-    `-- BudgetReached         exit 3: stopped before the cost exceeded the budget; run again to go on
+    |-- BudgetReached         exit 3: stopped before the cost exceeded the budget; run again to go on
+    `-- Deferred              exit 3: calls wait for a batch; run again when it has been answered
 
 Every error names its item and the cure, so that one line on the terminal is enough.
 """
@@ -268,5 +269,11 @@ class ItemError(PermanentError):
 
 class BudgetReached(DemurError):
     """Stopped before the cost exceeded the budget; the same command with a larger budget goes on."""
+
+    exit_code = 3
+
+
+class Deferred(DemurError):
+    """A call waits for the reply to a batch; the same command goes on when it is there."""
 
     exit_code = 3

@@ -98,11 +98,12 @@ class Evidence(Record):
     """native: shipped by the source. mined: found by demur."""
     level: Literal["passage", "section", "article", "page", "image", "quote"] = "passage"
     index_id: str = ""
-    """The index that found it; for gold evidence, the one that contains it."""
+    """The index that found it; for evidence that its source ships, the one that contains it."""
     mode: str = ""
     """Mined only: the retrieval mode (``image->image``, ``image->title``, ``text->text``, ``lexical`` ...)."""
     rank: int | None = None
-    """1 is the best: in the search that found it, or in its source's own order."""
+    """1 is the best: in the search that found it, in its source's own ranking, or, of what a source ships unranked, in a
+    draw."""
     score: float | None = None
 
     @classmethod
@@ -566,6 +567,8 @@ class Measure(Record):
     """Graded answers to these items, if each was asked several times; else 0."""
     unjudged: int = 0
     failed: int = 0
+    least: float = 0.0
+    """What the worst answer counts: 0 of a share, -1 of truthfulness."""
     low: float | None = None
     high: float | None = None
     """Ends of the interval: of sampling and, where it was measured, of the judge's error."""
@@ -579,7 +582,8 @@ class Measure(Record):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The value if none, and if all, of the failed and unjudged answers were hits; None without answers.
+        """The value if none, and if all, of the failed and unjudged answers were hits (as `least` has it); None without
+        answers.
 
         Items that were asked several times are weighted by their number of answers.
 
@@ -590,7 +594,8 @@ class Measure(Record):
         if not graded + absent:
             return None
         hits = (self.value or 0.0) * graded
-        return hits / (graded + absent), (hits + absent) / (graded + absent)
+        worst = hits + self.least * absent
+        return worst / (graded + absent), (hits + absent) / (graded + absent)
 
 
 class Row(Record):

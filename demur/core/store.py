@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -342,6 +342,26 @@ def _expanded_size(node: Any, sizes: dict[int, float]) -> float:
     return sizes[id(node)]
 
 
+class Problem(NamedTuple):
+    """What is wrong at one place of an input."""
+
+    place: str
+    """``file:line`` of a row; else a file, a field, or "" if the reason names it."""
+    reason: str
+    id: str = ""
+    """Of the row, if it has one."""
+
+    def __str__(self) -> str:
+        """One line, as ``questions.jsonl:4 (q3): no answers``."""
+        where = f"{self.place} ({self.id})" if self.id else self.place
+        return f"{where}: {self.reason}" if where else self.reason
+
+    @property
+    def is_of_row(self) -> bool:
+        """Whether its place is a row of a file."""
+        return ":" in self.place
+
+
 class Problems:
     """Collects the problems of an input, to report all of them at once; its length is their number.
 
@@ -352,20 +372,20 @@ class Problems:
     """
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.first: list[Problem] = []
         """The first `PROBLEMS_KEPT`."""
         self.skipped: int = 0
         self._count = 0
 
-    def add(self, item: str, message: str) -> None:
-        """Add one problem: its place, and what is wrong."""
-        self.note(f"{item}: {message}")
+    def add(self, place: str, reason: str, id: str = "") -> None:
+        """Add one problem: its place, what is wrong, and the id of its row."""
+        self.note(Problem(place, reason, id))
 
-    def note(self, line: str) -> None:
-        """Add one problem whose line names its place."""
+    def note(self, problem: Problem) -> None:
+        """Add one problem."""
         self._count += 1
-        if len(self.lines) < PROBLEMS_KEPT:
-            self.lines.append(line.encode("utf-8", "replace").decode())
+        if len(self.first) < PROBLEMS_KEPT:
+            self.first.append(problem)
 
     def count(self, more: int) -> None:
         """Add problems without their text."""
@@ -377,7 +397,12 @@ class Problems:
     @property
     def more(self) -> int:
         """Problems that are counted but not kept as text."""
-        return self._count - len(self.lines)
+        return self._count - len(self.first)
+
+    @property
+    def lines(self) -> list[str]:
+        """The first problems, each as one printable line."""
+        return [str(problem).encode("utf-8", "replace").decode() for problem in self.first]
 
     def summary(self, most: int = PROBLEMS_KEPT) -> list[str]:
         """The first lines, and one with the number of further problems."""
@@ -497,7 +522,7 @@ def read_records(path: Path, kind: type[R], problems: Problems) -> Iterator[R]:
         try:
             yield kind.model_validate(row)
         except ValidationError as error:
-            problems.add(f"{place} ({row.get('id', 'no id')})", why_invalid(error))
+            problems.add(place, why_invalid(error), str(row.get("id", "no id")))
 
 
 def write_records(path: Path, records: Iterable[BaseModel]) -> str:

@@ -6,11 +6,12 @@ A corpus is named by text that parses back, ``READER:PATH`` with options after a
     csv:kb.csv    tsv:kb.tsv    parquet:kb.parquet      the same for tables
     wiki6m:Wiki6M_ver_1_0.jsonl.gz           InfoSeek's Wikipedia
     evqa:encyclopedic_kb_wiki.json           Encyclopedic-VQA's Wikipedia: one JSON object of many gigabytes
+    cragmm:web-search-index                  CRAG-MM's web passages, or its entities and their pictures
     kilt:kilt_knowledgesource.json           KILT's Wikipedia; ViQuAE's files are of the same form
     dpr:psgs_w100.tsv.gz                     DPR's Wikipedia passages
     beir:scifact                             a folder in the layout of BEIR
     images:photos                            a folder of images
-    docs:handbook                            a folder of Markdown, text, HTML, PDF, and tables of chunks
+    docs:handbook                            a folder of Markdown, text, HTML, PDF, pictures, tables of chunks
     datasets:org/name?split=train&text=body  anything `datasets` opens
 
 A bare path is read by its ending; a folder as BEIR's if it holds ``corpus.jsonl``, else as images. Every reader
@@ -52,6 +53,7 @@ READERS = {
     "datasets": "tables",
     "wiki6m": "wiki6m",
     "evqa": "evqa",
+    "cragmm": "cragmm",
     "kilt": "kilt",
     "dpr": "dpr",
     "beir": "beir",

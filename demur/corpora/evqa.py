@@ -9,10 +9,12 @@ memory.
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from demur.core.errors import DataError, StorageError
 from demur.core.records import Document, ImageRef
@@ -61,7 +63,7 @@ def read(
         json_items(Path(path), problems),
         problems,
         notes,
-        files=_read_picture_map(map_file, problems) if map_file else {},
+        files=read_picture_map(map_file, problems) if map_file else {},
         picture=lambda relative: image_at(
             inside(map_file.parent if map_file else Path(), relative)
         ),
@@ -77,6 +79,7 @@ def documents(
     *,
     files: Mapping[str, str],
     picture: Callable[[str], ImageRef],
+    source: str = "evqa",
     first_only: bool = False,
     optional_pictures: bool = False,
 ) -> Iterator[Document]:
@@ -101,14 +104,14 @@ def documents(
                 if optional_pictures:
                     notes["pictures that cannot be read"] += 1
                 else:
-                    problems.add(f"{place} ({address})", error.message)
+                    problems.add(place, error.message, address)
                 continue
             yield Document(
                 id=picture_id(url, number),
                 title=caption,
                 image=image,
                 page=url,
-                source="evqa",
+                source=source,
                 licence=PICTURE_LICENCE,
                 attributes={"page_title": str(page.get("title") or "")},
             )
@@ -118,7 +121,7 @@ def documents(
     def of_page(place: str, url: str, page: Any) -> list[Document]:
         if not isinstance(page, dict):
             raise DataError(f"expected an object, got {type(page).__name__}", cure="leave it out")
-        page_documents = [*_section_documents(url, page), *pictures_of(place, url, page)]
+        page_documents = [*section_documents(url, page, source), *pictures_of(place, url, page)]
         if not page_documents:
             notes["pages with neither text nor a picture"] += 1
         return page_documents
@@ -128,7 +131,10 @@ def documents(
         yield from page
 
 
-def _section_documents(url: str, page: Mapping[str, Any]) -> Iterator[Document]:
+def section_documents(
+    url: str, page: Mapping[str, Any], source: str = "evqa"
+) -> Iterator[Document]:
+    """The sections of a page that have text."""
     title, page_sections = str(page.get("title") or ""), sections(page)
     lead = next((text for _, _, text in page_sections if text.strip()), "")
     for number, name, text in page_sections:
@@ -139,13 +145,13 @@ def _section_documents(url: str, page: Mapping[str, Any]) -> Iterator[Document]:
                 title=name,
                 text=text,
                 page=url,
-                source="evqa",
+                source=source,
                 licence="CC-BY-SA",
                 attributes=attributes,
             )
 
 
-def _read_picture_map(path: Path, problems: Problems) -> dict[str, str]:
+def read_picture_map(path: Path, problems: Problems) -> dict[str, str]:
     """Url of a picture -> path relative to the map."""
     rows: Iterator[tuple[str, dict[str, Any]]]
     if path.suffix == ".csv":
@@ -183,6 +189,15 @@ def sections(page: Mapping[str, Any]) -> list[Section]:
         full = f"{title}: {name}" if name and name != title else title
         all_sections.append(Section(number, full, text if isinstance(text, str) else ""))
     return all_sections
+
+
+def page_key(url: str) -> str:
+    """A URL as the key of its page: questions and knowledge base may escape it differently.
+
+    >>> page_key("https://en.wikipedia.org/wiki/Caf%C3%A9_au%20lait")
+    'https://en.wikipedia.org/wiki/Café_au_lait'
+    """
+    return unicodedata.normalize("NFC", unquote(url)).replace(" ", "_")
 
 
 def section_id(url: str, number: int) -> str:

@@ -47,7 +47,7 @@ def read(
         except (DataError, StorageError) as error:
             problems.add(_printable(id), error.message)
             continue
-        title = captions.get(id) or file.stem.replace("_", " ").replace("-", " ")
+        title = captions.get(id) or title_of(file)
         yield from valid_document(
             problems,
             id,
@@ -66,12 +66,22 @@ def read(
     log_skipped(path, skipped)
 
 
-def images_below(root: Path, problems: Problems, skipped: Counter[str]) -> Iterator[Path]:
-    """The files below a folder that look like images, by path; the others are counted."""
+def image_endings() -> frozenset[str]:
+    """Endings of files that Pillow can open as one of `demur.core.images.IMAGE_FORMATS`, such as ``.png``."""
     from PIL import Image
 
     format_of_ending, readable = Image.registered_extensions(), readable_formats()
-    endings = frozenset(ending for ending, kind in format_of_ending.items() if kind in readable)
+    return frozenset(ending for ending, kind in format_of_ending.items() if kind in readable)
+
+
+def title_of(file: Path) -> str:
+    """What stands for the caption of a picture that has none."""
+    return file.stem.replace("_", " ").replace("-", " ")
+
+
+def images_below(root: Path, problems: Problems, skipped: Counter[str]) -> Iterator[Path]:
+    """The files below a folder that look like images, by path; the others are counted."""
+    endings = image_endings()
 
     def wanted(entry: os.DirEntry[str]) -> bool:
         ending = os.path.splitext(entry.name)[1].lower()

@@ -8,6 +8,7 @@ evidence of a release.
     near-duplicate of query  the same look, in another encoding or size
     near-duplicate of gold   the same words or the same look as gold evidence
     holds the answer         an answer or alias stands in title or text, type-aware (`demur.answers.holds`)
+    may hold the answer      the answer may stand there in another shape (`demur.answers.doubtful`)
 
 Evidence must not show the query image again (VLM-DeflectionBench, section 3), and a distractor must neither hold the
 answer nor repeat gold evidence (section 3.2, equations 2 and 3).
@@ -16,10 +17,13 @@ answer nor repeat gold evidence (section 3.2, equations 2 and 3).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from demur.answers import holds
+from demur.answers.doubtful import may_hold
 from demur.answers.prefilter import Prefilter
 from demur.core.records import Document, Drop, Evidence, ImageRef, Sample
+from demur.core.store import seed_of
 from demur.corpora.lineage import Gold
 from demur.corpora.near_duplicates import IMAGE_NEAR, ImageHash, image_matcher, same_text
 
@@ -51,8 +55,7 @@ class Leaks:
         gold: Gold | None = None,
     ) -> None:
         self.lineage = gold or Gold(sample.gold)
-        self._answers = sample.answers
-        self._holds = _holds(sample)
+        self._sample = sample
         self._as_query = image_matcher(sample.images, image_hashes, image_near)
         self._gold_texts = [(e.id, e.text) for e in sample.gold if e.text]
         self._as_gold = [
@@ -60,6 +63,17 @@ class Leaks:
             for e in sample.gold
             if e.image is not None
         ]
+
+    @cached_property
+    def _holds(self) -> Callable[[str], bool]:
+        """Whether a text holds the answer; a cheap prefilter rejects most texts."""
+        may = Prefilter(self._sample.answers)
+        spec, question = self._sample.answers, self._sample.question
+        return lambda text: may(text) and holds(spec, text, question)
+
+    @cached_property
+    def _may_hold(self) -> Callable[[str], bool]:
+        return may_hold(self._sample.answers, self._sample.question)
 
     def query(self, item: Document | Evidence) -> str:
         """``query image``, ``near-duplicate of query``, or "" if the item shows no query image."""
@@ -82,7 +96,7 @@ class Leaks:
 
     def answer(self, item: Document | Evidence) -> bool:
         """Whether its title or text holds an answer."""
-        return self._holds(f"{item.title}\n{item.text}" if item.text is not None else item.title)
+        return self._holds(_all_text(item))
 
     def of(self, item: Document | Evidence) -> tuple[str, str]:
         """(why the item cannot be a distractor, a detail); two "" if it can."""
@@ -95,25 +109,28 @@ class Leaks:
             return "near-duplicate of gold", gold
         if as_query:
             return as_query, ""
-        return ("holds the answer", self._answers.display_form) if self.answer(item) else ("", "")
+        if self.answer(item):
+            return "holds the answer", self._sample.answers.display_form
+        if self._may_hold(_all_text(item)):
+            return "may hold the answer", self._sample.answers.display_form
+        return "", ""
 
 
-def adopt_negatives(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:
-    """The sample with its own negatives as distractors, without those that leak, and the drops.
+def _all_text(item: Document | Evidence) -> str:
+    return f"{item.title}\n{item.text}" if item.text is not None else item.title
 
-    A negative without a rank gets its place in the source's order.
+
+def adopt_negatives(sample: Sample, leaks: Leaks, seed: int) -> tuple[Sample, list[Drop]]:
+    """The sample with its own negatives as distractors, by rank, without those that leak, and the drops.
+
+    Negatives without a rank get theirs by a draw: a source lists texts before pictures, or by where they stand.
     """
-    ranked = tuple(
-        e if e.rank is not None else e.model_copy(update={"rank": place})
-        for place, e in enumerate(sample.negatives, 1)
+    drawn = sorted(sample.negatives, key=lambda e: seed_of(seed, "adopt", sample.id, e.id))
+    ranked = sorted(
+        (place if e.rank is None else e.rank, place, e) for place, e in enumerate(drawn, 1)
     )
-    return without_leaks(sample.model_copy(update={"negatives": ranked}), leaks)
-
-
-def _holds(sample: Sample) -> Callable[[str], bool]:
-    """Whether a text holds the answer of a sample; a cheap prefilter rejects most texts."""
-    may, spec, question = Prefilter(sample.answers), sample.answers, sample.question
-    return lambda text: may(text) and holds(spec, text, question)
+    negatives = tuple(e.model_copy(update={"rank": rank}) for rank, _, e in ranked)
+    return without_leaks(sample.model_copy(update={"negatives": negatives}), leaks)
 
 
 def without_leaks(sample: Sample, leaks: Leaks) -> tuple[Sample, list[Drop]]:

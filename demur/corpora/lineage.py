@@ -159,7 +159,10 @@ class Gold:
     ) -> None:
         self.evidence = tuple(evidence)
         self._documents: Mapping[str, Document] = {} if documents is None else documents
-        self._words = {e.id: _Words(e.text) for e in self.evidence if not is_whole(e)}
+
+    @cached_property
+    def _words(self) -> dict[str, _Words]:
+        return {e.id: _Words(e.text) for e in self.evidence if not is_whole(e)}
 
     @cached_property
     def pages(self) -> frozenset[str]:

@@ -60,7 +60,12 @@ COLOUR_NEAR = 48
 """Largest difference in any channel (0 to 255) of any field of the colour grids."""
 
 
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+
+
 def _words(text: str) -> list[str]:
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
     return re.findall(r"\w+", unicodedata.normalize("NFKC", stream_safe(text)).casefold())
 
 
@@ -75,13 +80,15 @@ def shingles(text: str) -> frozenset[int]:
     )
 
 
+_BITS = [1 << place for place in range(1024)]
+
+
 @lru_cache(maxsize=65_536)
 def _sketch(text: str) -> tuple[int, int]:
     """(the words of a text as a set of 1024 bits, the number of words)."""
-    words, bits = _words(text), 0
-    for word in set(words):
-        bits |= 1 << (hash(word) & 1023)
-    return bits, len(words)
+    words = _words(text)
+    places = {hash(word) & 1023 for word in words}
+    return sum(map(_BITS.__getitem__, places)), len(words)
 
 
 def _may_repeat(text: str, other_text: str, threshold: float) -> bool:

@@ -33,7 +33,7 @@ def bad_rows_noted(problems: Problems, place: str, id_: str) -> Iterator[None]:
         reason = f"field {error} is missing"
     except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
         reason = f"{type(error).__name__}: {error}"
-    problems.add(f"{place} ({id_ or 'no id'})", reason)
+    problems.add(place, reason, id_ or "no id")
 
 
 def records(
@@ -59,9 +59,7 @@ def records(
             if repeated:
                 notes[repeated] += 1
             else:
-                problems.add(
-                    f"{place} ({id_})", "this id stands in an earlier row too; the first is kept"
-                )
+                problems.add(place, "this id stands in an earlier row too; the first is kept", id_)
             continue
         record = None
         with bad_rows_noted(problems, place, id_):

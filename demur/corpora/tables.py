@@ -133,7 +133,7 @@ def _document_fields(
     }
     id = texts.get("id", "") if "id" in columns or "id" in options else f"{file.stem}:{number}"
     image = None
-    if "image" in values:
+    if values.get("image"):  # a row of a corpus with pictures may have none
         try:
             image = _cell_image(reader, values["image"], columns["image"], file, number, root)
         except (DataError, StorageError) as error:

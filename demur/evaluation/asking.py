@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from demur.core.errors import ItemError, UsageError
+from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
-from demur.core.records import Ask, ImageRef, Request, Sample
+from demur.core.records import Ask, ImageRef, Sample
 from demur.core.spec import split_part
 from demur.core.untrusted import Choice, check
 from demur.evaluation import questions
+from demur.evaluation.judge_cost import JudgeCost, requests_of, stored_replies
 from demur.evaluation.limits import Caps
 from demur.evaluation.options import RunOptions
 from demur.evaluation.preflight import preflight
@@ -22,6 +23,7 @@ from demur.evaluation.run_folder import Task, known_answers
 from demur.evaluation.runner import Plan, commonest, run
 from demur.indexing.encoders import open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
+from demur.models.batch import batching
 from demur.models.run import run_sync
 from demur.release import Release
 from demur.scenarios.recognise import Embedder, Recogniser
@@ -121,6 +123,8 @@ def ask(
         Opened.of(system, system_context(release, encoder, samples, options), caveat=caveat)
         for system in systems
     ]
+    for line in questions.left_out(options, samples):
+        steps.note(line)
     plan = Plan(tasks, questions.about(options, release))
 
     def grown(folder: Path, system: System) -> list[Task]:
@@ -261,37 +265,22 @@ def ask_opened(
                 _in_ledger(unfinished[n], open_asks[n], options.calls) for n in names
             )
 
-        for line in run_sync(
-            preflight({**unfinished, **judges}, [t.ask for t in tasks], stored=stored)
-        ):
-            steps.warn(line)
+        with batching(options.batch, steps, fresh=options.fresh):
+            checks = preflight({**unfinished, **judges}, [t.ask for t in tasks], stored=stored)
+            for line in run_sync(checks):
+                steps.warn(line)
         for folder, opened_system in zip(folders, opened, strict=True):
             if options.fresh and isinstance(opened_system.system, ModelSystem):
                 _drop_cached_replies(opened_system.system, tasks, options.calls)
-            run(
-                folder,
-                opened_system.system,
-                judge,
-                plan._replace(
-                    tasks=planned_for[folder],
-                    caveat=opened_system.caveat,
-                    grows=grown is not None,
-                ),
-                options,
-                caps=caps,
-                steps=steps,
+            own_plan = plan._replace(
+                tasks=planned_for[folder], caveat=opened_system.caveat, grows=grown is not None
             )
+            with batching(options.batch, steps):
+                run(folder, opened_system.system, judge, own_plan, options, caps=caps, steps=steps)
     finally:
         for opened_system in opened:  # also those that were not asked
             run_sync(opened_system.system.close())
     return list(folders)
-
-
-def _requests(system: ModelSystem, asks: Iterable[Ask]) -> Iterator[Request]:
-    """The requests of these questions, without those that are too long to be sent."""
-    for ask in asks:
-        with suppress(ItemError):
-            yield system.request(ask)
 
 
 def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
@@ -300,7 +289,9 @@ def _in_ledger(system: System, asks: Sequence[Ask], ledger: Path) -> bool:
 
     if type(system) is not ModelSystem:  # several calls per question, unknown beforehand
         return False
-    planned = estimate_calls("answers", system.addresses[0], _requests(system, asks), ledger=ledger)
+    planned = estimate_calls(
+        "answers", system.addresses[0], (r for _, r in requests_of(system, asks)), ledger=ledger
+    )
     return all(line.calls == line.cached for line in planned.lines)
 
 
@@ -316,7 +307,7 @@ def _drop_cached_replies(system: ModelSystem, tasks: Sequence[Task], ledger: Pat
         if type(system) is not ModelSystem:  # several calls per question, unknown beforehand
             cache.drop_items([ask.id for ask in asks], system.models)
             return
-        for request in _requests(system, asks):
+        for _, request in requests_of(system, asks):
             cache.drop(request_key(request, request.model, system.weights))
 
 
@@ -331,13 +322,15 @@ def planned(
     samples = list(release.samples())
     tasks = questions.tasks(options, samples, release.sha256)
     _check_names(systems, options)
-    return planned_tasks(
+    estimate = planned_tasks(
         systems,
         tasks,
         options,
         lambda: system_context(release, None, samples, options),
         per_second=per_second,
     )
+    left_out = questions.left_out(options, samples)
+    return estimate.model_copy(update={"notes": (*left_out, *estimate.notes)})
 
 
 def planned_tasks(
@@ -348,7 +341,7 @@ def planned_tasks(
     *,
     per_second: float | None = None,
 ) -> Estimate:
-    """The cost of asking systems: one line per model and per system of the user's own.
+    """The cost of asking systems: one line per model and per system of the user's own, and the judge's.
 
     The user's systems are opened, so that a wrong name fails now; their cost is unknown. The built-in systems compute
     their answers and have no line.
@@ -363,36 +356,41 @@ def planned_tasks(
     from demur.models import Estimate, EstimateLine
     from demur.models.estimate import estimate_calls
 
-    total = Estimate()
+    total, prices = Estimate(), options.prices
+    judge = JudgeCost(options, per_second)
     for system in systems:
         name_given, spec = split_name(system)
         kind = _kind(spec)
         if kind in (*NEEDS_ENCODER, "answers"):
+            judge.add(tasks, dict)
             continue
         context = context_of()
         if kind == "model":
             model = ModelSystem(split_part(str(spec))[1], context)
-            asks = [t.ask for t in tasks if not model.skip_reason(t.ask)]
+            tasks_taken = [t for t in tasks if not model.skip_reason(t.ask)]
             total += estimate_calls(
                 "run",
                 model.addresses[0],
-                _requests(model, asks),
+                (request for _, request in requests_of(model, (t.ask for t in tasks_taken))),
                 ledger=options.calls,
-                prices=options.prices,
+                prices=prices,
                 per_second=per_second,
+                batch=bool(options.batch),
             )
+            judge.add(tasks_taken, partial(stored_replies, model, tasks_taken, options))
             continue
         user_system = open_system(spec, context)
         answers_known = known_answers(
             options.out / folder_name(name_given or user_system.id), user_system
         )
-        calls = [t.ask.id for t in tasks if not user_system.skip_reason(t.ask)]
-        cached = sum(i in answers_known for i in calls)
-        seconds = None if per_second is None else (len(calls) - cached) / per_second
+        tasks_taken = [t for t in tasks if not user_system.skip_reason(t.ask)]
+        judge.add(tasks_taken, answers_known.copy)
+        cached = sum(t.ask.id in answers_known for t in tasks_taken)
+        seconds = None if per_second is None else (len(tasks_taken) - cached) / per_second
         line = EstimateLine(
             stage="run",
             model=user_system.id,
-            calls=len(calls),
+            calls=len(tasks_taken),
             cached=cached,
             money=0.0,
             expected=0.0,
@@ -401,4 +399,4 @@ def planned_tasks(
         total += Estimate(
             lines=(line,), notes=(f"what {user_system.id} itself pays for is not known here",)
         )
-    return total
+    return total + judge.estimate()

@@ -65,6 +65,9 @@ class RunOptions(Record):
     """Ask everything again: old run folders are moved aside, kept replies of models are dropped and paid again."""
     concurrency: int | None = None
     """Calls at once per endpoint and function; None for 8, or 1 of a plain function."""
+    batch: bool | Path = False
+    """Send calls of models in batches (half the price, within a day); a path writes the next wave of them there, and
+    stops."""
     budget: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Dollars; stops before exceeding them, and the same call continues. What earlier commands spent on the same run
     folders counts."""

@@ -6,9 +6,10 @@ import asyncio
 import copy
 from collections.abc import Callable, Mapping, Sequence
 
-from demur.core.errors import CallError, DemurError
+from demur.core.errors import CallError, Deferred, DemurError
 from demur.core.records import Ask
 from demur.judge.base import Judge
+from demur.models.batch import batches_of_command
 from demur.scenarios.systems import System
 
 
@@ -39,7 +40,12 @@ async def preflight(
             return []
         try:
             return [f"{name}: {line}" for line in await ready(asks)]
+        except Deferred:  # it asks in the first wave
+            return []
         except CallError as error:
+            batches = batches_of_command()
+            if batches is not None and batches.file is not None:
+                return [f"{name}: {error.message}; its calls are written"]
             return (
                 [f"{name}: {error.message}; its stored answers are used"] if stored(name) else error
             )

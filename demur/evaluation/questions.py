@@ -13,7 +13,8 @@ from demur.evaluation.options import RunOptions
 from demur.evaluation.run_folder import Task
 from demur.release import Release
 from demur.release.corpora import Corpora
-from demur.scenarios.contexts import contexts
+from demur.scenarios.contexts import Recipe, contexts
+from demur.scenarios.contexts import context as context_of
 from demur.scenarios.render import ask
 
 MAX_QUESTIONS = 20_000_000
@@ -99,6 +100,21 @@ def _tasks(
                     context,
                     ask(sample, context, condition, prompts, number, exclude),
                 )
+
+
+def left_out(options: RunOptions, samples: Sequence[Sample]) -> list[str]:
+    """Scenarios that leave samples out, because no k of their distractors have every kind that gold has."""
+    notes = []
+    possible = [s for s in drawn(options, samples) if s.gold and s.negatives]
+    for recipe in options.recipes:
+        if recipe.k and recipe == Recipe(recipe.scenario, recipe.k, recipe.pick, recipe.order):
+            missing = sum(context_of(s, recipe, options.seed) is None for s in possible)
+            if missing:
+                notes.append(
+                    f"{recipe}: {missing:,} of {len(possible):,} samples are left out: the kinds shown, text or picture, "
+                    "would tell where gold is (negatives=text or image asks them all the same)"
+                )
+    return notes
 
 
 def about(options: RunOptions, release: Release) -> dict[str, Any]:

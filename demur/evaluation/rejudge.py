@@ -6,15 +6,16 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from demur.answers.choices import no_option
 from demur.core.cells import (
     answer_texts,
     cell_text,
     list_written,
+    literal,
     options_in,
     pick,
     without_positions,
@@ -33,6 +34,7 @@ from demur.core.records import (
     Verdict,
 )
 from demur.core.store import (
+    Problem,
     Problems,
     digest,
     read_json,
@@ -44,7 +46,7 @@ from demur.core.store import (
 )
 from demur.corpora.formats import table_rows
 from demur.evaluation.run_folder import Answer, Task, is_of
-from demur.evaluation.runner import Plan, commonest, map_in_order, run
+from demur.evaluation.runner import MAX_IN_FLIGHT, Plan, commonest, run
 from demur.judge.attacks import FamilyCounts, attacks, count_by_family, question_of
 from demur.judge.base import (
     COLUMNS,
@@ -54,6 +56,7 @@ from demur.judge.base import (
     judge_code,
 )
 from demur.judge.grading import Grading
+from demur.models.batch import in_waves
 from demur.models.run import run_sync
 from demur.release import Release
 from demur.scenarios.conditions import Prompts, condition
@@ -68,8 +71,12 @@ class GradeRow(Record):
 
     id: str
     question: str
-    answers: tuple[str, ...] = Field(min_length=1)
-    """Accepted forms."""
+    answers: Annotated[
+        Annotated[AnswerSpec, Tag("rules")]
+        | Annotated[tuple[str, ...], Field(min_length=1), Tag("forms")],
+        Discriminator(lambda v: "rules" if isinstance(v, AnswerSpec | Mapping) else "forms"),
+    ]
+    """Accepted forms; or all that a source can say is right: ranges, parts, dates (an object with ``kind``)."""
     response: str
     answer_type: str = "string"
     """string, number, date, choice."""
@@ -101,7 +108,7 @@ def grade_items(
 
     async def work() -> list[Verdict]:
         try:
-            return await map_in_order(grade_item, items)
+            return await in_waves(grade_item, items, MAX_IN_FLIGHT)
         finally:
             grading.close()
             await close_judge(judge)
@@ -151,29 +158,30 @@ def read_rows(
             or "write --map COLUMN=FIELD",
         )
     rows, seen = [], set()
-    lacking: list[tuple[str, dict[str, Any]]] = []
+    lacking: list[tuple[Problem, dict[str, Any]]] = []
     for place, number, line in table_rows(path, problems):
         cells, names = _fields(line, columns)
+        id_ = str(line.get("id", "no id"))
         if missing := [name for name in COLUMNS if name not in cells and name != "id"]:
-            lacking.append((f"{place} ({line.get('id', 'no id')}): no {', '.join(missing)}", line))
+            lacking.append((Problem(place, f"no {', '.join(missing)}", id_), line))
             continue
         try:
             row = _grade_row(cells, names, str(number + 1))
         except ValidationError as error:
-            problems.add(f"{place} ({line.get('id', 'no id')})", why_invalid(error))
+            problems.add(place, why_invalid(error), id_)
             continue
         except DataError as error:
-            problems.add(f"{place} ({line.get('id', 'no id')})", str(error))
+            problems.add(place, str(error), id_)
             continue
         if row.id in seen:
-            problems.add(f"{place} ({row.id})", "an earlier line has the same id")
+            problems.add(place, "an earlier line has the same id", row.id)
             continue
         seen.add(row.id)
         rows.append(row)
     if lacking and not seen and not len(problems):
         raise _other_shape(path, lacking[0][1], columns)
-    for why, _ in lacking:
-        problems.note(why)
+    for problem, _ in lacking:
+        problems.note(problem)
     return rows
 
 
@@ -215,6 +223,12 @@ def _grade_row(cells: Mapping[str, Any], names: Mapping[str, str], id_: str) -> 
         texts[field] = cell_text(cell, names[field])
     options = options_in(list_written(cells.get("choices")), names.get("choices", "choices"))
     answers = list_written(cells["answers"])
+    written = literal(answers) if isinstance(answers, str) and answers.startswith("{") else answers
+    if isinstance(written, Mapping) and "kind" in written:
+        choices = {"choices": dict(options.pairs)} if options.pairs else {}
+        return GradeRow.model_validate(
+            {**texts, "id": texts.get("id") or id_, "answers": written, **choices}
+        )
     if answers is None:
         raise DataError(
             f"{names['answers']!r} is null", cure="write what is right, or leave the row out"
@@ -273,9 +287,18 @@ def row_item(row: GradeRow) -> tuple[Ask, Response, AnswerSpec]:
     """A row as a judge's input.
 
     Raises:
-        DataError: its answer names none of its options.
+        DataError: its answer names none of its options, or has options of its own beside the row's.
     """
-    spec = answer_spec(row.answers, row.answer_type, row.choices)
+    if not isinstance(row.answers, AnswerSpec):
+        spec = answer_spec(row.answers, row.answer_type, row.choices)
+    elif row.choices or row.answer_type != "string":
+        raise DataError(
+            "an answer with a kind stands beside choices or an answer_type of the row",
+            item=row.id,
+            cure="write these as its kind and choices",
+        )
+    else:
+        spec = row.answers
     if unusable := no_option(spec):
         raise DataError(unusable, item=row.id, cure="write an option's label or text")
     ask = Ask(

@@ -5,14 +5,13 @@ How a run is resumed, and when an old one is moved aside: `demur.evaluation.run_
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from demur.core.errors import DemurError
 from demur.core.progress import QUIET, Progress
@@ -45,11 +44,10 @@ from demur.evaluation.run_folder import (
 )
 from demur.judge.base import Judge, close_judge, judge_code
 from demur.judge.grading import Grading
+from demur.models.batch import in_waves
 from demur.models.run import run_sync
 from demur.scenarios.systems import System
 
-T = TypeVar("T")
-R = TypeVar("R")
 MAX_IN_FLIGHT = 64
 """Asks in flight at once; `demur.models` limits the calls per endpoint."""
 DEFAULTS = RunOptions()
@@ -77,46 +75,28 @@ async def grade_all(
     known, caps = known or {}, caps or Caps()
     for earlier in known.values():
         caps.count(earlier)
-    grading = Grading(judge)
+    grading, answers = Grading(judge), dict(known)
 
     async def grade_task(task: Task) -> Graded:
-        response = known.get(task.ask.id)
+        response = answers.get(task.ask.id)
         if response is None:
             await caps.begin()
             try:
                 response = await answer_of(system, task.ask)
             finally:
                 caps.end(response)
+            answers[task.ask.id] = response  # a judge that waits for a batch is asked once more
             on_answer(task, response)
         return Graded(
             task, response, await grading.verdict(task.ask, response, task.sample.answers)
         )
 
     try:
-        return await map_in_order(
+        return await in_waves(
             grade_task, (t for t in tasks if not system.skip_reason(t.ask)), max_in_flight
         )
     finally:
         grading.close()
-
-
-async def map_in_order(
-    work: Callable[[T], Coroutine[Any, Any, R]],
-    items: Iterable[T],
-    max_in_flight: int = MAX_IN_FLIGHT,
-) -> list[R]:
-    """The results of ``work`` in the order of the items; the first exception cancels the rest and is raised."""
-    free = asyncio.Semaphore(max_in_flight)
-    running: list[asyncio.Task[R]] = []
-    try:
-        async with asyncio.TaskGroup() as group:
-            for item in items:
-                await free.acquire()
-                running.append(group.create_task(work(item)))
-                running[-1].add_done_callback(lambda _: free.release())
-    except* Exception as errors:  # the group wraps the exception
-        raise errors.exceptions[0] from None
-    return [task.result() for task in running]
 
 
 async def answer_of(system: System, ask: Ask) -> Response:

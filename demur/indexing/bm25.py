@@ -1,7 +1,11 @@
-"""BM25 over passages, as bm25s scores them by default (Lucene's way).
+"""BM25 over passages: Lucene's, as bm25s scores by default, or that of rank-bm25.
 
-A word in df of N passages has the idf ln(1 + (N - df + 0.5) / (df + 0.5)); scores are float32. A query word counts as
-often as it is repeated.
+    lucene  a word in df of N passages has the idf ln(1 + (N - df + 0.5) / (df + 0.5)); float32
+    okapi   ``rank_bm25.BM25Okapi`` itself scores up to `RANK_BM25_MOST` passages; beyond, bm25s adds up the same float64
+            scores, whose idf rank-bm25 gives. A word in more than half of the passages weighs a quarter of the mean idf,
+            which is more than the weight of one of medium frequency: the two rank differently
+
+A query word counts as often as it is repeated. A passage is a hit if it scores above 0.
 
 The index is built in one pass over the texts and one over spooled postings, with memory for the vocabulary and 4 bytes
 per passage. It has bm25s's own format (``bm25s.BM25.load(folder)`` opens it) and is mapped when it is searched. Hits
@@ -17,32 +21,49 @@ import tempfile
 import unicodedata
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from itertools import chain
+from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from demur.core.docstore import map_integers
 from demur.core.errors import IndexFileError, UsageError
-from demur.core.store import storage_errors
+from demur.core.store import read_json, storage_errors, write_json
 from demur.core.system import allocate, release_memory
 from demur.core.text import stream_safe
 from demur.indexing.exact import MARGIN, Neighbours
 
+Method = Literal["lucene", "okapi"]
 K1, B = 1.5, 0.75
-"""Saturation of the term frequency, and share of length normalisation: the defaults of bm25s."""
+"""Saturation of the term frequency, and share of length normalisation: the defaults of bm25s and rank-bm25."""
+RANK_BM25_MOST = 10_000
+"""Passages that rank-bm25 itself scores: it reads all of them for each query word, and holds them in memory."""
+_CORPUS = "corpus.words.json"
+_DTYPE: dict[Method, np.dtype[Any]] = {
+    "lucene": np.dtype(np.float32),
+    "okapi": np.dtype(np.float64),
+}
 NUMBA_FROM = 20_000
 """Passages from which compiling bm25s's kernel (seconds, once per process) pays off."""
 SPOOL = 1 << 19
 """Postings sorted at once while building."""
 
 _PLAIN = re.compile(r"\w+", re.ASCII)
+_SIGNS = (
+    "\u0e01-\u0eff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3005\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    "\u3041-\u30ff\u31f0-\u31ff\U0001aff0-\U0001b16f"  # kana
+    "\u1100-\u11ff\u3131-\u318f\ua960-\ua97f\uac00-\ud7ff"  # Hangul
+)
+_UNSPACED = re.compile(f"[{_SIGNS}]")
+TOKENIZER = "words; bigrams of Han, kana, Hangul, Thai, Lao, Burmese, Khmer"
+"""What `words` does, for the manifest."""
 
 
 def words(text: str) -> list[str]:
@@ -50,10 +71,14 @@ def words(text: str) -> list[str]:
 
     A word is a run of letters, digits, underscores and combining marks that begins with none of the last: without
     marks, vowels of Indic scripts and points of Arabic and Hebrew would split words. Soft hyphens are removed, and the
-    dot that case folding leaves over a Turkish capital i.
+    dot that case folding leaves over a Turkish capital i. Where a script writes no blanks between words (Han, kana,
+    Thai, Lao, Burmese, Khmer), and in Hangul, which joins particles to nouns, every two neighbouring signs are a word,
+    and a sign without a neighbour is one, as in Lucene's CJKAnalyzer; a sign has its combining marks with it.
 
     >>> words("The Eiffel Tower, 330\u00a0m; हिन्दी, İstanbul, Straße")
     ['the', 'eiffel', 'tower', '330', 'm', 'हिन्दी', 'istanbul', 'strasse']
+    >>> words("東京タワーは333m")
+    ['東京', '京タ', 'タワ', 'ワー', 'ーは', '333m']
     """
     if text.isascii():
         return _PLAIN.findall(text.lower())
@@ -62,18 +87,49 @@ def words(text: str) -> list[str]:
         .casefold()
         .replace("i\u0307", "i")
     )
-    return _word_pattern().findall(unicodedata.normalize("NFKC", folded))
+    folded = unicodedata.normalize("NFKC", folded)
+    between_blanks: list[str] = _word_pattern().findall(folded)
+    if _UNSPACED.search(folded) is None:
+        return between_blanks
+    return [word for run in between_blanks for word in _bigrams(run)]
+
+
+def _bigrams(run: str) -> Iterator[str]:
+    """The words of a run of letters: of its signs without blanks every two neighbours, of its other letters all."""
+    for spaced, unspaced in _stretch_pattern().findall(run):
+        if spaced:
+            yield spaced
+            continue
+        signs = _sign_pattern().findall(unspaced)
+        yield from map("".join, pairwise(signs)) if len(signs) > 1 else signs
+
+
+@cache
+def _marks() -> str:
+    """All combining marks, for which `re` has no class."""
+    planes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # those that hold marks
+    return "".join(chr(code) for code in planes if unicodedata.category(chr(code))[0] == "M")
 
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    r"""``\w`` followed by any number of ``\w`` and combining marks, for which `re` has no class.
+    r"""``\w`` followed by any number of ``\w`` and combining marks.
 
     The look-ahead spares most words the search through all marks, which takes longer than all the rest.
     """
-    planes = chain(range(0x300, 0x20000), range(0xE0100, 0xE01F0))  # those that hold marks
-    marks = "".join(chr(code) for code in planes if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(rf"\w+(?:(?=[^\0-\u02ff])[{marks}]+\w*)*")
+    return re.compile(rf"\w+(?:(?=[^\0-\u02ff])[{_marks()}]+\w*)*")
+
+
+@cache
+def _stretch_pattern() -> re.Pattern[str]:
+    """Letters of other scripts, or else a stretch of signs of scripts without blanks."""
+    return re.compile(rf"([^{_SIGNS}]+)|((?:[{_SIGNS}][{_marks()}]*)+)")
+
+
+@cache
+def _sign_pattern() -> re.Pattern[str]:
+    """A sign of a script without blanks, with its marks."""
+    return re.compile(rf"[{_SIGNS}][{_marks()}]*")
 
 
 def idf_lucene(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
@@ -81,7 +137,18 @@ def idf_lucene(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
     return np.log1p((n - df + 0.5) / (df + 0.5))
 
 
-def build_bm25(texts: Iterable[str], folder: Path) -> dict[str, Any]:
+def idf_okapi(df: NDArray[np.int64], n: int) -> NDArray[np.float64]:
+    """The inverse document frequencies that rank-bm25 computes."""
+    from rank_bm25 import BM25Okapi
+
+    okapi = BM25Okapi.__new__(BM25Okapi)  # without its corpus
+    okapi.corpus_size, okapi.epsilon, okapi.idf = n, 0.25, {}
+    if len(df):
+        okapi._calc_idf(dict(enumerate(df.tolist())))
+    return np.fromiter(okapi.idf.values(), np.float64, len(df))
+
+
+def build_bm25(texts: Iterable[str], folder: Path, *, method: Method = "lucene") -> dict[str, Any]:
     """Write a BM25 index of ``texts`` and return its entry for the manifest.
 
     Args:
@@ -92,12 +159,20 @@ def build_bm25(texts: Iterable[str], folder: Path) -> dict[str, Any]:
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        engine = "bm25s"
+        if method == "okapi":
+            remaining = iter(texts)
+            first = list(islice(remaining, RANK_BM25_MOST + 1))
+            texts = chain(first, remaining)
+            if len(first) <= RANK_BM25_MOST and any(map(words, first)):
+                engine = "rank-bm25"
+                write_json(folder / _CORPUS, [words(text) for text in first])
         with tempfile.TemporaryFile(dir=folder) as spool:
             vocabulary, lengths, df = _count_postings(texts, spool)
             n = len(lengths)
             average = float(lengths.sum()) / n if lengths.any() else 1.0
             release_memory()
-            _invert_postings(spool, folder, df, lengths, average)
+            _invert_postings(spool, folder, df, lengths, average, method)
         (folder / "vocab.index.json").write_text(
             json.dumps(vocabulary, ensure_ascii=False), encoding="utf-8"
         )
@@ -107,7 +182,7 @@ def build_bm25(texts: Iterable[str], folder: Path) -> dict[str, Any]:
             "delta": 0.5,
             "method": "lucene",
             "idf_method": "lucene",
-            "dtype": "float32",
+            "dtype": _DTYPE[method].name,
             "int_dtype": "int32",
             "num_docs": n,
             "version": "0.2.0",
@@ -116,6 +191,9 @@ def build_bm25(texts: Iterable[str], folder: Path) -> dict[str, Any]:
         (folder / "params.index.json").write_text(json.dumps(params, indent=1), encoding="utf-8")
     return {
         "kind": "bm25",
+        "method": method,
+        "engine": engine,
+        "tokenizer": TOKENIZER,
         "k1": K1,
         "b": B,
         "count": n,
@@ -161,13 +239,16 @@ def _invert_postings(
     df: NDArray[np.int64],
     lengths: NDArray[np.int32],
     average: float,
+    method: Method,
 ) -> None:
     """Turn spooled postings into one column per word: rows ascending, and the finished scores beside them."""
     pointers = np.concatenate([[0], np.cumsum(df)]).astype(np.int64)
-    data = _allocate_array(folder / "data.csc.index.npy", np.dtype(np.float32), int(pointers[-1]))
+    data = _allocate_array(folder / "data.csc.index.npy", _DTYPE[method], int(pointers[-1]))
     rows = _allocate_array(folder / "indices.csc.index.npy", np.dtype(np.int32), int(pointers[-1]))
     np.save(folder / "indptr.csc.index.npy", pointers)
-    free, idf = pointers[:-1].copy(), idf_lucene(df, len(lengths))
+    idf_of = idf_lucene if method == "lucene" else idf_okapi
+    free, idf = pointers[:-1].copy(), idf_of(df, len(lengths))
+    gain = 1.0 if method == "lucene" else K1 + 1
     spool.seek(0)
     while len(block := np.frombuffer(spool.read(12 * SPOOL), dtype=np.int32)):
         word, row, count = block.reshape(-1, 3).T
@@ -177,7 +258,7 @@ def _invert_postings(
         sizes = np.diff(np.concatenate([first, [len(word)]]))
         place = np.arange(len(word)) - np.repeat(first, sizes) + free[word]
         rows[place] = row
-        data[place] = idf[word] * (tf / (tf + K1 * (1 - B + B * lengths[row] / average)))
+        data[place] = idf[word] * (tf * gain / (tf + K1 * (1 - B + B * lengths[row] / average)))
         free[word[first]] += sizes
 
 
@@ -245,6 +326,9 @@ class BM25:
                 f"expected {self.count} passages, found {self._engine.scores['num_docs']}",
                 item=folder,
             )
+        self._rank_bm25 = (
+            _open_rank_bm25(folder, self.count) if part["engine"] == "rank-bm25" else None
+        )
 
     def _backend(self) -> str:
         if self.count < NUMBA_FROM or find_spec("numba") is None:
@@ -254,6 +338,8 @@ class BM25:
 
     def scores(self, text: str) -> NDArray[np.floating[Any]]:
         """(n,) scores of all passages for one query: the sum over its words, in their order."""
+        if self._rank_bm25 is not None:
+            return np.asarray(self._rank_bm25.get_scores(words(text)))
         ids = self._ids(text)
         if not ids:
             return np.zeros(self.count, dtype=self._engine.dtype)
@@ -270,6 +356,10 @@ class BM25:
                 f"must be at least 1, not {k}", item="k", cure="ask for one neighbour or more"
             )
         neighbours = Neighbours.nothing(len(texts), k)
+        if self._rank_bm25 is not None:
+            for place, text in enumerate(texts):
+                _write_best(neighbours, place, np.arange(self.count), self.scores(text))
+            return neighbours
         queries = [self._ids(text) for text in texts]
         places_with_words = [place for place, ids in enumerate(queries) if ids]
         take = min(self.count, k + MARGIN)
@@ -304,6 +394,20 @@ class BM25:
     def _ids(self, text: str) -> list[int]:
         number_of_word = self._engine.vocab_dict
         return [number_of_word[word] for word in words(text) if word in number_of_word]
+
+
+def _open_rank_bm25(folder: Path, count: int) -> Any:
+    """rank-bm25's object over the words of ``count`` passages."""
+    from rank_bm25 import BM25Okapi
+
+    corpus = read_json(folder / _CORPUS)
+    if not isinstance(corpus, list) or len(corpus) != count or not all(map(_is_words, corpus)):
+        raise IndexFileError(f"expected the words of {count} passages", item=folder / _CORPUS)
+    return BM25Okapi(corpus, k1=K1, b=B)
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 def _write_best(

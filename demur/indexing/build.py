@@ -51,7 +51,7 @@ from demur.core.store import (
 from demur.core.system import release_memory
 from demur.core.text import plain
 from demur.core.version import __version__
-from demur.indexing.bm25 import build_bm25
+from demur.indexing.bm25 import Method, build_bm25
 from demur.indexing.encoders import Encoder, fingerprint_of, stored_names
 from demur.indexing.folder import FORMAT, SMALL, VERSION, read_manifest, wrong_files
 from demur.indexing.gpu import load_faiss
@@ -170,7 +170,9 @@ def _build(
         problems.add(drop.evidence, drop.reason)
     problems.settle(skip_bad=options.skip_bad)
     if len(texts) and "lexical" in options.parts:
-        parts["lexical"] = _build_lexical(table.documents, texts, work / "parts" / "lexical")
+        parts["lexical"] = _build_lexical(
+            table.documents, texts, work / "parts" / "lexical", options.lexical
+        )
     for name in ("texts.npy", "images.npy", "every.npy"):
         (work / name).unlink()
     write_records(work / "skipped.jsonl", drops)
@@ -267,7 +269,7 @@ class _MadeOf:
         self.table, self.encoders = table, encoders
         self.options: dict[str, Any] = {
             "kind": options.kind,
-            "lexical": "lucene",
+            "lexical": options.lexical,
             "parts": sorted(set(options.parts)),
         }
         if options.cut_later is not None:
@@ -411,13 +413,15 @@ def _describe_index(
     }
 
 
-def _build_lexical(documents: Documents, rows: NDArray[np.int64], folder: Path) -> dict[str, Any]:
+def _build_lexical(
+    documents: Documents, rows: NDArray[np.int64], folder: Path, method: Method
+) -> dict[str, Any]:
     """Index the texts by their words; returns the entry for the manifest."""
     texts = (
         passage_text(str(fields["title"]), str(fields["text"]))
         for fields in documents.raw(in_blocks(rows))
     )
-    entry = build_bm25(texts, folder)
+    entry = build_bm25(texts, folder, method=method)
     save(folder / "rows.npy", rows)
     return entry | {"space": "", "over": "texts"}
 

@@ -22,7 +22,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -319,7 +319,7 @@ class Chunker:
         else:
             head = text
             (tokens,) = self.offsets([head])
-        passage = next(self._passages(head, tokens), None)
+        passage = next(replace(self, counts=Counts())._passages(head, tokens), None)
         return text if passage is None else text[passage.start : passage.end]
 
     def documents(self, articles: Iterable[Document], *, batch: int = 64) -> Iterator[Document]:

@@ -157,35 +157,49 @@ class Exact:
         count, dims = self._vectors.shape
         if queries.shape[1] != dims:
             raise ValueError(f"queries of {queries.shape[1]} dimensions, vectors of {dims}")
-        norm = self._largest_norm
-        rooms = [(card, card.room()) for card in gpu.cards()] if self._held is None else []
-        rows = count if self._held else sum(room for _, room in rooms) // (4 * dims)
+        if self._held is not None:
+            return self._by_cards(self._held, self._vectors, queries, k, ordered=ordered)
+        rooms = [(card, card.room()) for card in gpu.cards()]
+        rows = sum(room for _, room in rooms) // (4 * dims)
         if not (rows and count):
-
-            def propose(part: Floats, _: Rows, take: int) -> Neighbours:
-                return _nearest(part, self._vectors, take)
-
-            return exact_rerank(
-                queries, self._vectors, k, propose, largest_norm=norm, ordered=ordered
-            )
+            return self._by_processors(queries, k, ordered=ordered)
+        if rows >= count:
+            self._held = gpu.Held(self._vectors, rooms)
+            return self._by_cards(self._held, self._vectors, queries, k, ordered=ordered)
 
         def in_round(first: int) -> Neighbours:
             part = self._vectors[first : first + rows]
-            held = self._held or gpu.Held(part, rooms)
-            if len(part) == count:
-                self._held = held
-            near = exact_rerank(
-                queries,
-                part,
-                k,
-                _by_cards(held, part),
-                largest_norm=norm,
-                ordered=ordered or len(part) < count,
-                at_once=SCORERS,
-            )
+            near = self._by_cards(gpu.Held(part, rooms), part, queries, k, ordered=True)
             return near._replace(rows=near.rows + first)
 
         return merge_shards([in_round(first) for first in range(0, count, rows)], min(k, count))
+
+    def _by_processors(self, queries: Floats, k: int, *, ordered: bool) -> Neighbours:
+        def propose(part: Floats, _: Rows, take: int) -> Neighbours:
+            return _nearest(part, self._vectors, take)
+
+        norm = self._largest_norm
+        return exact_rerank(queries, self._vectors, k, propose, largest_norm=norm, ordered=ordered)
+
+    def _by_cards(
+        self, held: gpu.Held, vectors: Floats, queries: Floats, k: int, *, ordered: bool
+    ) -> Neighbours:
+        """The first k of vectors that cards hold; processors find what is more than a card can give."""
+
+        def propose(part: Floats, _: Rows, take: int) -> Neighbours:
+            if take > gpu.MOST:
+                return _nearest(part, vectors, take)
+            return merge_shards([Neighbours(*near) for near in held.nearest(part, take)], take)
+
+        return exact_rerank(
+            queries,
+            vectors,
+            k,
+            propose,
+            largest_norm=self._largest_norm,
+            ordered=ordered,
+            at_once=SCORERS,
+        )
 
 
 def exact_top(
@@ -193,21 +207,6 @@ def exact_top(
 ) -> Neighbours:
     """As `Exact.top`, of vectors that are searched once."""
     return Exact(vectors, largest_norm).top(queries, k, ordered=ordered)
-
-
-Propose = Callable[[Floats, Rows, int], Neighbours]
-"""See `exact_rerank`."""
-
-
-def _by_cards(held: gpu.Held, vectors: Floats) -> Propose:
-    """What the cards find; processors, where it is more than a card can give."""
-
-    def propose(queries: Floats, _: Rows, take: int) -> Neighbours:
-        if take > gpu.MOST:
-            return _nearest(queries, vectors, take)
-        return merge_shards([Neighbours(*near) for near in held.nearest(queries, take)], take)
-
-    return propose
 
 
 def _nearest(queries: Floats, vectors: Floats, k: int) -> Neighbours:
@@ -227,7 +226,7 @@ def exact_rerank(
     queries: Floats,
     vectors: Floats,
     k: int,
-    propose: Propose,
+    propose: Callable[[Floats, Rows, int], Neighbours],
     *,
     largest_norm: float,
     ordered: bool = True,

@@ -19,7 +19,7 @@ FORMAT = "demur-index"
 VERSION = 5
 """2: words of BM25 contain combining marks; documents that were left out do not describe pages. 3: passages name the
 document that they were cut from. 4: lists have a file of their own, SQLite finds documents.
-5: a part may have the vectors of another."""
+5: a part may have the vectors of another; words of BM25 are bigrams in scripts without blanks."""
 SMALL = 64 << 20
 """Files up to this many bytes are hashed whenever an index is opened; larger ones if ``verify`` is set."""
 
@@ -48,6 +48,9 @@ class _Lexical(BaseModel):
     postings: int
     k1: float
     b: float
+    method: str
+    engine: str
+    tokenizer: str
 
 
 class _Dense(BaseModel):

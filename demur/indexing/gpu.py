@@ -7,8 +7,8 @@ float32; `demur.indexing.exact` decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from importlib import metadata
 from itertools import accumulate, pairwise
@@ -56,7 +56,7 @@ class Card:
     def __init__(self, number: int) -> None:
         self._number = number
         self._resources = load_faiss().StandardGpuResources()
-        self.thread = ThreadPoolExecutor(1)
+        self._thread = ThreadPoolExecutor(1)
 
     def room(self) -> int:
         """Bytes that vectors may take now."""
@@ -65,26 +65,34 @@ class Card:
 
         return max(0, int(torch.cuda.mem_get_info(self._number)[0]) - SPARE)
 
-    def hold(self, vectors: NDArray[np.float32]) -> Any:
-        """A flat index of the vectors, sent to the card.
+    def start(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Let the card's thread do something.
 
         Raises:
-            StorageError: the card refuses them, as when another process has taken its memory meanwhile.
+            StorageError: faiss cannot, as when another process has taken the card's memory; from the result.
         """
-        faiss = load_faiss()
-        config = faiss.GpuIndexFlatConfig()
-        config.device = self._number
+        return self._thread.submit(self._do, work, *arguments)
+
+    def _do(self, work: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            index = faiss.GpuIndexFlat(
-                self._resources, vectors.shape[1], faiss.METRIC_INNER_PRODUCT, config
-            )
-            index.add(vectors)
+            return work(*arguments)
         except RuntimeError as error:
+            why = (str(error).splitlines() or ["no reason given"])[0]
             raise StorageError(
-                f"it takes no {vectors.nbytes / 1e9:.1f} GB of vectors",
+                f"faiss cannot use it: {why}",
                 item=f"GPU {self._number}",
                 cure="free its memory, or hide it: CUDA_VISIBLE_DEVICES=''",
             ) from error
+
+    def hold(self, vectors: NDArray[np.float32]) -> Any:
+        """A flat index of the vectors, sent to the card."""
+        faiss = load_faiss()
+        config = faiss.GpuIndexFlatConfig()
+        config.device = self._number
+        index = faiss.GpuIndexFlat(
+            self._resources, vectors.shape[1], faiss.METRIC_INNER_PRODUCT, config
+        )
+        index.add(vectors)
         return index
 
 
@@ -107,7 +115,7 @@ class Held:
         ends = [len(vectors) * end // total for end in accumulate((r for _, r in rooms), initial=0)]
         runs = zip((card for card, _ in rooms), pairwise(ends), strict=True)
         sent = [
-            (card, first, card.thread.submit(card.hold, vectors[first:stop]))
+            (card, first, card.start(card.hold, vectors[first:stop]))
             for card, (first, stop) in runs
             if stop > first
         ]
@@ -118,7 +126,7 @@ class Held:
     ) -> list[tuple[NDArray[np.float32], NDArray[np.int64]]]:
         """Float32 scores and rows of the best k of each card, (Q, at most k) each."""
         waiting = [
-            (first, card.thread.submit(index.search, queries, min(k, index.ntotal)))
+            (first, card.start(index.search, queries, min(k, index.ntotal)))
             for card, first, index in self._indexes
         ]
         answers = [(first, answer.result()) for first, answer in waiting]

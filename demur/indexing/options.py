@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demur.core.store import Problems
+from demur.indexing.bm25 import Method
 from demur.indexing.chunk import Chunker
 from demur.indexing.encoders import Encoder
 from demur.indexing.tables import Progress
@@ -35,6 +36,8 @@ class IndexOptions:
     kind: str = "auto"
     """Of the dense parts, by name (`demur.indexing.indexes`); ``auto`` chooses for each by size, free memory and
     ``queries``."""
+    lexical: Method = "lucene"
+    """How the words of texts are scored (`demur.indexing.bm25`)."""
     queries: int = 10_000
     """How many queries ``auto`` expects."""
     workers: int = 2

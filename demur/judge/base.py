@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from demur.core import plugins
 from demur.core.code import SHORT, code_digest
-from demur.core.records import AnswerSpec, Ask, ImageRef, Response, Verdict
+from demur.core.records import AnswerSpec, Ask, ImageRef, Request, Response, Verdict
 from demur.core.store import digest
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Judge(Protocol):
     """Whoever grades; a rule judge answers at once, a model judge may be awaited.
 
     One whose class says ``asks_models = True`` is made with a `JudgeContext` as its second argument. ``async close()``,
-    where it has one, is called when a run ends.
+    where it has one, is called when a run ends. `AsksModel` is what a plan needs to know of it.
     """
 
     id: str
@@ -49,6 +49,28 @@ class Judge(Protocol):
     ) -> Verdict | Awaitable[Verdict]:
         """One verdict for one response."""
         ...
+
+
+@runtime_checkable
+class AsksModel(Protocol):
+    """A judge whose cost can be planned."""
+
+    addresses: Sequence[str]
+    """Model strings of the model that it asks."""
+    expected_share: float
+    """Share of answers, in [0, 1], that the model is expected to be asked about when nobody knows them yet."""
+
+    def would_ask(
+        self, ask: Ask, response: Response | None, answers: AnswerSpec
+    ) -> Sequence[Request]:
+        """The requests that grading a response would send; None is a response that nobody knows yet."""
+        ...
+
+
+def asking_judges(judge: Judge) -> list[AsksModel]:
+    """Of a judge and its members, those whose cost can be planned."""
+    members = getattr(judge, "members", (judge,))
+    return [member for member in members if isinstance(member, AsksModel)]
 
 
 @dataclass

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from demur.core.errors import UsageError
-from demur.core.records import AnswerSpec, Ask, Outcome, Response, Status, Verdict
+from demur.core.records import AnswerSpec, Ask, Outcome, Request, Response, Status, Verdict
 from demur.core.spec import Option, named
 from demur.core.stats import wilson
 from demur.core.store import seed_of
@@ -28,6 +28,8 @@ BELOW = 0.9
 """Probability of the local verdict below which the model is asked."""
 SHARE = 0.05
 """Of what the local judge is sure of, the share that the model is asked about too."""
+ASSUMED = 0.3
+"""Share of answers that the model is assumed to be asked about, in a plan of answers that nobody knows yet."""
 PLAIN_WRONG, MOST_CORRECT = 8, 1
 """Plain wrong answers (the carriers of `demur.judge.attacks`) that a model is tried on, and how many of them it may call
 correct."""
@@ -51,6 +53,8 @@ class Cascade:
     """
 
     asks_models = True
+    expected_share = ASSUMED
+    """Of answers that are not known yet."""
 
     def __init__(self, argument: str, context: JudgeContext | None = None) -> None:
         model, options = named("cascade", argument, OPTIONS)
@@ -76,13 +80,32 @@ class Cascade:
             self.counts["model"] += 1
             return self._under_own_id(await self._grade_by_model(ask, response, answers))
         self.counts["local"] += 1
-        if seed_of("cascade", ask.id) % 10_000 < self.share * 10_000:
+        if self._is_checked(ask):
             self.counts["checked"] += 1
             second = await self._grade_by_model(ask, response, answers)
             if second.status is Status.GRADED:
                 self.counts["both"] += 1
                 self.counts["agreed"] += second.outcome is verdict.outcome
         return self._under_own_id(verdict)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Model strings of its model."""
+        return self.model.addresses
+
+    def would_ask(self, ask: Ask, response: Response | None, answers: AnswerSpec) -> list[Request]:
+        """As `ModelJudge.would_ask`; of an answer that is not known, the request if the local judge were not sure."""
+        if response is not None:
+            verdict = self.local.grade(ask, response, answers)
+            if verdict.status is not Status.GRADED:
+                return []
+            if self._is_sure(verdict) and not self._is_checked(ask):
+                return []
+        return self.model.would_ask(ask, response, answers)
+
+    def _is_checked(self, ask: Ask) -> bool:
+        """Whether the model is asked although the local judge is sure."""
+        return seed_of("cascade", ask.id) % 10_000 < self.share * 10_000
 
     def _is_sure(self, verdict: Verdict) -> bool:
         if verdict.probability is None:

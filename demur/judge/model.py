@@ -37,7 +37,7 @@ from demur.judge.base import JudgeContext
 from demur.judge.deflection import read
 from demur.judge.local import LocalJudge, no_answer
 from demur.judge.parse import WORDS, alone, parse
-from demur.judge.untrusted_answer import candidate, forms_of
+from demur.judge.untrusted_answer import Candidate, candidate, forms_of
 
 if TYPE_CHECKING:
     from demur.models import Model
@@ -79,6 +79,8 @@ class ModelJudge:
     """
 
     asks_models = True
+    expected_share = 1.0
+    """Share of answers that its model is expected to be asked about."""
     kind = "model"
     prompt_package = "demur.judge"
     """Package whose folder ``prompts`` holds it."""
@@ -128,12 +130,7 @@ class ModelJudge:
             return self._grade_locally(
                 ask, response, answers
             )  # nothing to send, or to compare with
-        shown_answer = candidate(
-            ask.question,
-            visible(response.text),
-            forms_of(answers, ask.choices),
-            masked=not self._context.unmasked,
-        )
+        shown_answer = self._candidate(ask, response, answers)
         forged = (
             f"; the answer imitates a grader: {shown_answer.forged[0]!r}"
             if shown_answer.forged
@@ -142,12 +139,7 @@ class ModelJudge:
         self.counts["forged"] += bool(shown_answer.forged)
         if shown_answer.doubted:  # no model can grade what it is not shown
             return self._grade_locally(ask, response, answers)
-        text = Template(self.prompt).substitute(
-            question=_question_text(ask),
-            target=target(answers),
-            answer=shown_answer.text,
-            mark=shown_answer.mark,
-        )
+        text = self._text(ask, shown_answer, answers)
         try:
             for draw in (self._context.repeat, self._context.repeat + AGAIN):
                 reply = await self._ask(ask, text, draw)
@@ -169,6 +161,40 @@ class ModelJudge:
             return verdict
         kind = read(visible(response.text), ask.question).kind  # which sort: no model is asked
         return verdict.model_copy(update={"kind": kind})
+
+    def would_ask(self, ask: Ask, response: Response | None, answers: AnswerSpec) -> list[Request]:
+        """The requests that grading would begin with; nothing is sent.
+
+        Args:
+            response: None of an answer that is not known yet: one of usual length.
+        """
+        from demur.models.estimate import USUAL_COMPLETION
+
+        response = response or Response(text="word " * USUAL_COMPLETION)
+        if no_answer(response) or answers.kind == "unknown":
+            return []
+        shown_answer = self._candidate(ask, response, answers)
+        if shown_answer.doubted:
+            return []
+        text = self._text(ask, shown_answer, answers)
+        return [self._request(ask, text, self._context.repeat)]
+
+    def _candidate(self, ask: Ask, response: Response, answers: AnswerSpec) -> Candidate:
+        return candidate(
+            ask.question,
+            visible(response.text),
+            forms_of(answers, ask.choices),
+            masked=not self._context.unmasked,
+        )
+
+    def _text(self, ask: Ask, shown_answer: Candidate, answers: AnswerSpec) -> str:
+        """The prompt about an answer."""
+        return Template(self.prompt).substitute(
+            question=_question_text(ask),
+            target=target(answers),
+            answer=shown_answer.text,
+            mark=shown_answer.mark,
+        )
 
     def _grade_locally(self, ask: Ask, response: Response, answers: AnswerSpec) -> Verdict:
         verdict = self._local.grade(ask, response, answers)
@@ -210,16 +236,19 @@ class ModelJudge:
         """Whether a reply is a label and nothing else: one that was cut off counts only then."""
         return stated(reply, "label") is not None or alone(visible(reply)) is not None
 
-    async def _ask(self, ask: Ask, text: str, draw: int | None = None) -> Response:
-        request = Request(
+    def _request(self, ask: Ask, text: str, draw: int) -> Request:
+        return Request(
             model=self.model,
             messages=(Message(role="user", parts=(TextPart(text=text),)),),
             temperature=0.0,
             max_tokens=MOST_TOKENS,
             item=ask.id,
-            draw=self._context.repeat if draw is None else draw,
+            draw=draw,
             json_schema=self.schema,
         )
+
+    async def _ask(self, ask: Ask, text: str, draw: int | None = None) -> Response:
+        request = self._request(ask, text, self._context.repeat if draw is None else draw)
         model = await self._model()
         reply = await model.complete(request)
         if (

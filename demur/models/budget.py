@@ -14,6 +14,7 @@ import asyncio
 import math
 import sqlite3
 from collections import deque
+from collections.abc import Iterable, Sequence
 from copy import copy
 from pathlib import Path
 
@@ -125,6 +126,11 @@ class Budget:
         return other
 
     @property
+    def label(self) -> str:
+        """What it counts under."""
+        return self._label
+
+    @property
     def money(self) -> float | None:
         """US dollars; None: no limit."""
         return self._account.money
@@ -171,27 +177,28 @@ class Budget:
             if fits:
                 break
             if not account.in_flight:
-                unreported = self.unreported
-                why = f"the next call may cost up to ${amount / _PER_DOLLAR:.4f}"
-                if overrun > 1:
-                    why += (
-                        f" - replies cost up to {overrun:.1f} times what the requests allow: the server counts more "
-                        "tokens than max_tokens, which only its first replies show"
-                    )
-                bound = (
-                    f", of which ${unreported:.4f} is an upper bound: no server reported that cost"
-                )
-                raise BudgetReached(
-                    f"stopped at ${self.spent:.4f} of ${account.money or 0:.4f}"
-                    f"{bound if unreported else ''}: {why}",
-                    cure="run the same command with a larger budget; replies already paid for are kept",
-                )
+                raise self.reached(amount / _PER_DOLLAR, overrun)
             waiter = asyncio.get_running_loop().create_future()
             account.waiting.append(waiter)
             await waiter
         account.reserved += amount
         account.in_flight += 1
         return amount / _PER_DOLLAR
+
+    def reached(self, most: float, overrun: float = 1.0) -> BudgetReached:
+        """The error of a call that may cost ``most`` US dollars, and does not fit."""
+        unreported = self.unreported
+        why = f"the next call may cost up to ${most:.4f}"
+        if overrun > 1:
+            why += (
+                f" - replies cost up to {overrun:.1f} times what the requests allow: the server counts more "
+                "tokens than max_tokens, which only its first replies show"
+            )
+        bound = f", of which ${unreported:.4f} is an upper bound: no server reported that cost"
+        return BudgetReached(
+            f"stopped at ${self.spent:.4f} of ${self.money or 0:.4f}{bound if unreported else ''}: {why}",
+            cure="run the same command with a larger budget; replies already paid for are kept",
+        )
 
     def settle(self, reserved: float, cost: float | None, most: float | None = None) -> None:
         """The attempt ended: replace its reservation by its cost, in US dollars.
@@ -220,6 +227,50 @@ class Budget:
                 waiter = account.waiting.popleft()
                 if not waiter.done():
                     waiter.set_result(None)
+
+    def reserve_batch(self, mosts: Sequence[float]) -> list[int]:
+        """Reserve money for the calls of a batch, in their order, as far as it fits.
+
+        Args:
+            mosts: US dollars that each call costs at most.
+
+        Returns:
+            Billionths of a dollar of each call that fits, for `settle_batch`.
+
+        Raises:
+            StorageError: the ledger cannot be written.
+        """
+        account = self._account
+        db = account.db()
+        with sqlite_errors(account.ledger), transaction(db):
+            spent, _, overrun = account.sums()
+            amounts: list[int] = []
+            for most in mosts:
+                spent += (amount := _whole_units(most * overrun))
+                if spent > account.limit:
+                    break
+                amounts.append(amount)
+            if reserved := sum(amounts):
+                add_spending(db, self._label, reserved, reserved)
+        return amounts
+
+    def settle_batch(self, costs: Iterable[tuple[int, float]]) -> None:
+        """Replace reservations of calls, perhaps of an earlier command, by what they cost.
+
+        Args:
+            costs: (amount from `reserve_batch`, US dollars) of each call.
+
+        Raises:
+            StorageError: the ledger cannot be written.
+        """
+        account, change, reserved, overrun = self._account, 0, 0, 1.0
+        for amount, cost in costs:
+            change += _whole_units(cost) - amount
+            reserved += amount
+            overrun = max(overrun, _whole_units(cost) / amount if amount else 1.0)
+        if change or reserved:
+            with sqlite_errors(account.ledger):
+                add_spending(account.db(), self._label, change, -reserved, overrun)
 
     def close(self) -> None:
         """Close the ledger if no call is in flight; it opens again when needed."""

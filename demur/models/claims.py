@@ -44,10 +44,17 @@ class Claims:
                 db.execute("DELETE FROM claim WHERE owner = ?", (owner,))
                 db.execute("DELETE FROM owner WHERE id = ?", (owner,))
 
-    def enter(self) -> None:
+    def enter(self) -> str:
         """Name this owner in the file, in the transaction of its claims: a ledger that is only read is not changed."""
         about = (self._id, platform.node(), _PROCESS, os.getpid(), time())
         self._db.execute("INSERT OR IGNORE INTO owner VALUES (?, ?, ?, ?, ?)", about)
+        return self._id
+
+    def is_other(self, owner: str) -> bool:
+        """Whether an owner is alive, and another than this one."""
+        about = "SELECT host, process, pid, seen FROM owner WHERE id = ?"
+        row = self._db.execute(about, (owner,)).fetchone()
+        return owner != self._id and row is not None and _is_alive(*row)
 
     def take(self, key: bytes) -> bool:
         """Claim a key in an open transaction, after `enter`; False if it has a reply or another living owner."""

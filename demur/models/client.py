@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import logging
 import random
 import sys
@@ -21,8 +20,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic, time
-from typing import Protocol
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol, cast
 
 from demur.core.errors import (
     CallError,
@@ -34,14 +33,18 @@ from demur.core.errors import (
 )
 from demur.core.records import ImageRef, Request, Response
 from demur.models import wire
+from demur.models.batch import batches_of_command
 from demur.models.budget import Budget
 from demur.models.claims import BEAT_S
 from demur.models.fleet import EndpointSlot, Fleet, too_long
 from demur.models.identity import request_key
 from demur.models.images import UnreadableImage
 from demur.models.ledger import WAIT_S, Entry, Kept, Ledger
-from demur.models.prices import Price, price_at_most
+from demur.models.prices import Price, cost_if_known, price_at_most
 from demur.models.wire import Fault
+
+if TYPE_CHECKING:
+    from demur.models.endpoint import Endpoint
 
 log = logging.getLogger("demur.models")
 
@@ -212,8 +215,8 @@ class ModelClient:
         price: Price | None = None,
         names: Iterable[str] = (),
     ) -> None:
-        self._budget, self._retry = options.budget, options.retry
-        if self._budget is not None and self._budget.limited and price is None:
+        self.budget, self.retry = options.budget, options.retry
+        if self.budget is not None and self.budget.limited and price is None:
             raise UsageError(
                 f"there is a budget, but no price is known for {model!r}",
                 cure='add it to a price table (--prices FILE); your own server costs {"prompt": 0, "completion": 0}',
@@ -227,6 +230,7 @@ class ModelClient:
         self._names = {model, "", *names}
         self._flights: dict[bytes, _Flight] = {}
         self._beating: asyncio.Task[None] | None = None
+        self._batches = batches_of_command()
         self._before_first, self._starting = options.before_first, asyncio.Lock()
         self._random = random.Random()
 
@@ -234,6 +238,12 @@ class ModelClient:
     def concurrency(self) -> int:
         """Maximum number of calls in flight."""
         return self._fleet.concurrency
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The server that may take its calls in batches; None of another kind of model."""
+        backend = self._fleet.slots[0].backend
+        return cast("Endpoint", backend) if hasattr(backend, "batch_line") else None
 
     def key(self, request: Request) -> bytes:
         """The request's key in the ledger.
@@ -293,6 +303,7 @@ class ModelClient:
             PermanentError: no request will be answered.
             TransientError: no reply within the tries and the deadline.
             BudgetReached: the call may exceed the budget; it was not sent.
+            Deferred: the command sends its calls in batches, and this one is in the next.
             StorageError: the reply could not be written (it is in the ledger's ``unsaved``).
             UsageError: the request names another model.
         """
@@ -362,8 +373,17 @@ class ModelClient:
                 reply = None if stored is None else self._read_stored(key, stored)
                 if reply is not None:
                     self.counts.joined += wait > 0
-                    self.counts.cached += wait == 0
+                    is_new = self._batches is None or self._batches.meets(key)
+                    self.counts.cached += wait == 0 and is_new
                     return reply
+                if self._batches is not None and self.endpoint is not None:
+                    raise self._batches.defer(self, key, request)
+                if address := ledger.batch_address(key):
+                    raise UsageError(
+                        f"it was sent in a batch to {address}, which is not answered yet",
+                        item=request.item,
+                        cure="give the command with --batch: it waits for that batch",
+                    )
                 ledger.wanted.add(key)
                 await asyncio.sleep(
                     0
@@ -380,7 +400,7 @@ class ModelClient:
         if self._before_first is not None:
             await self._started()
         flex = request.service_tier == "flex"
-        fleet, retry = self._fleet, self._retry.in_flex() if flex else self._retry
+        fleet, retry = self._fleet, self.retry.in_flex() if flex else self.retry
         clock = asyncio.get_running_loop().time
         faults: dict[str, int] = {}
         counted = attempts = 0
@@ -389,7 +409,7 @@ class ModelClient:
         while True:
             most = (
                 price_at_most(request, self.price)
-                if self._budget is not None and self.price is not None
+                if self.budget is not None and self.price is not None
                 else 0.0
             )
             slot = await self._take_slot(last)
@@ -399,8 +419,8 @@ class ModelClient:
             cost: float | None = 0.0  # None: nobody reported it
             reserved: float | None = None
             try:
-                if self._budget is not None:
-                    reserved = await self._budget.reserve(most)
+                if self.budget is not None:
+                    reserved = await self.budget.reserve(most)
                 attempts += 1
                 self.counts.sent += 1
                 flight.sending = True
@@ -410,13 +430,10 @@ class ModelClient:
                 )  # a retry that waited for its slot past the deadline
                 raw = await slot.backend.send(request, min(patience, seconds_left))
                 latency = clock() - started
-                withheld = None
-                try:
-                    answer = wire.read_response(raw, served_by=slot.backend.name, latency_s=latency)
-                except ItemError as error:  # a reply without an answer was paid for too: keep it
-                    withheld = error
-                    answer = Response(finish_reason="no answer", usage=wire.usage_of(raw))
-                cost = await self._keep(key, request, raw, answer, slot, attempts, faults, latency)
+                answer, withheld = wire.read_paid(
+                    raw, served_by=slot.backend.name, latency_s=latency
+                )
+                cost = await self._keep(key, request, raw, answer, faults)
                 if withheld is not None:
                     raise withheld
                 slot.worked()
@@ -462,8 +479,8 @@ class ModelClient:
             finally:
                 flight.sending = False
                 self._count_cost(request, cost, reserved or 0.0)
-                if reserved is not None and self._budget is not None:
-                    self._budget.settle(reserved, cost, most)
+                if reserved is not None and self.budget is not None:
+                    self.budget.settle(reserved, cost, most)
                 fleet.give_back(slot)
             if wait:
                 await asyncio.sleep(wait)
@@ -501,45 +518,28 @@ class ModelClient:
         request: Request,
         raw: str,
         answer: Response,
-        slot: EndpointSlot,
-        attempts: int,
         faults: dict[str, int],
-        latency: float,
     ) -> float | None:
         """Commit a reply to the ledger and count it; returns its price in US dollars, None if unknown."""
-        usage = answer.usage
-        cost = None
-        if self.price is not None and usage.reported:
-            cost = self.price.cost_of(usage, wire.tier_of(raw) if request.service_tier else "")
-        counts = self.counts
-        counts.replies += 1
-        counts.prompt += usage.prompt
-        counts.completion += usage.completion
-        counts.prefix_cached += usage.cached
+        self.count(answer)
+        tier = wire.tier_of(raw) if request.service_tier else ""
+        cost = cost_if_known(self.price, answer.usage, tier)
         if key is not None and self.ledger is not None:
-            entry = Entry(
-                key=key,
-                model=self.id,
-                item=request.item,
-                raw=raw,
-                served_by=slot.backend.name,
-                finish=answer.finish_reason,
-                attempts=attempts,
-                faults=json.dumps(faults, sort_keys=True) if faults else "{}",
-                latency_s=latency,
-                prompt=usage.prompt,
-                completion=usage.completion,
-                cached=usage.cached,
-                reasoning=usage.reasoning,
-                price=cost,
-                created=time(),
-            )
             until = monotonic() + WAIT_S
+            entry = Entry.of(key, self.id, request.item, raw, answer, cost, faults)
             self.ledger.unsaved.append(entry)
             await asyncio.sleep(0)  # see `_claim_and_ask`
             while not self.ledger.write(last=monotonic() > until):  # another process is writing
                 await asyncio.sleep(0.02)
         return cost
+
+    def count(self, answer: Response) -> None:
+        """Count a usable reply."""
+        usage, counts = answer.usage, self.counts
+        counts.replies += 1
+        counts.prompt += usage.prompt
+        counts.completion += usage.completion
+        counts.prefix_cached += usage.cached
 
     async def close(self) -> None:
         """Wait for the replies to calls that were sent, then close the connections and the ledger.
@@ -555,8 +555,8 @@ class ModelClient:
             if self._beating is not None:
                 self._beating.cancel()
             await self._fleet.close()
-            if self._budget is not None:
-                self._budget.close()
+            if self.budget is not None:
+                self.budget.close()
             if self.ledger is not None:
                 self.ledger.close()
 

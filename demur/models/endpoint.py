@@ -266,12 +266,8 @@ class Endpoint:
             status, headers, text, connection = outcome
             if status == 200:
                 break
-            adaptations = {name for name, names in _ADAPTATIONS.items() if names.search(text)}
-            if status not in (400, 422) or adaptations <= adapted:
-                raise wire.refusal(
-                    status, headers, text, key_env=self._key_env, wire_model=self.wire_model
-                )
-            self._adapted |= adaptations
+            if not self._adapts(status, text, adapted):
+                raise self.refusal(status, headers, text)
         try:
             text = wire.join_stream(text)
         except Fault:
@@ -289,6 +285,61 @@ class Endpoint:
                 paid=True,
             )
         return text
+
+    def refusal(self, status: int, headers: Mapping[str, str], text: str) -> CallError:
+        """The error for a reply that is none."""
+        return wire.refusal(
+            status, headers, text, key_env=self._key_env, wire_model=self.wire_model
+        )
+
+    def _adapts(self, status: int, text: str, adapted: frozenset[str]) -> bool:
+        """Whether a refusal shows another way than the one in which the request was sent."""
+        adaptations = {name for name, names in _ADAPTATIONS.items() if names.search(text)}
+        self._adapted |= adaptations if status in (400, 422) else set()
+        return status in (400, 422) and not adaptations <= adapted
+
+    # --- batches (`demur.models.batch_server`)
+
+    async def batch_line(self, name: str, request: Request) -> bytes:
+        """A request as a line of a batch file.
+
+        Raises:
+            ItemError: an image cannot be read.
+        """
+        request = request.model_copy(update={"service_tier": None})  # a batch is a tier of its own
+        body, _ = await self._body(request, self._adapted - {"stream", "stream_options"})
+        head = f'{{"custom_id":"{name}","method":"POST","url":"/v1/chat/completions","body":'
+        return b"".join((head.encode(), *body, b"}\n"))
+
+    def refusal_in_batch(self, status: int, text: str) -> CallError:
+        """The error for a line of a batch that was refused; `Fault` if the next batch sends it another way."""
+        if self._adapts(status, text, self._adapted):
+            return Fault("the server takes it another way", kind=str(status))
+        return self.refusal(status, {}, text)
+
+    def batch_session(self) -> aiohttp.ClientSession:
+        """A session for the server's files and batches; the caller closes it."""
+        headers = {k: v for k, v in self._headers().items() if k != "Content-Type"}
+        return aiohttp.ClientSession(
+            headers=headers,
+            proxy=self._proxy.reveal() if self._proxy else None,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=_TIMEOUT,
+        )
+
+    def address(self, path: str) -> URL:
+        """The address of a path under the base URL."""
+        return self._url.with_path(
+            self._url.path.removesuffix("/chat/completions") + path, keep_query=True
+        )
+
+    def fault(self, error: Exception, timeout_s: float) -> CallError:
+        """What broke an exchange, as an error of demur's that shows no key."""
+        return self._fault(error, timeout_s, connected=True)
+
+    def scrub(self, text: str) -> str:
+        """A text without the key."""
+        return self._scrub(text)
 
     async def _exchange(
         self, body: list[bytes], timeout_s: float

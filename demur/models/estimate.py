@@ -40,6 +40,12 @@ class EstimateLine(Record):
         """Calls to send."""
         return self.calls - self.cached
 
+    def per_call(self) -> tuple[float | None, float | None]:
+        """(expected, most) US dollars of a call to send; None if the price is unknown. There is one to send."""
+        if self.expected is None or self.money is None:
+            return None, None
+        return self.expected / self.to_pay, self.money / self.to_pay
+
 
 class Estimate(Record):
     """All stages of a command."""
@@ -90,16 +96,20 @@ class Estimate(Record):
         return [head, *rows, ["total", "", *_count_cells(*sums), *money, _time_text(total)]]
 
 
-USUAL_COMPLETION = 100
-"""Tokens that a reply is expected to have while the ledger holds none of its model."""
+USUAL_COMPLETION = 60
+"""Tokens that a reply is expected to have while the ledger holds none of its model: a short answer."""
+LABEL_COMPLETION = 12
+"""The same of a reply by a JSON schema, which in demur has one label."""
 
 
-def usual_completion(ledger: Ledger | None, model: str) -> float:
-    """Tokens that a model's replies are expected to have: the mean of those in the ledger."""
-    for stats in () if ledger is None else ledger.stats():
-        if stats.model == model and stats.completion:
-            return stats.completion / stats.replies
-    return USUAL_COMPLETION
+def usual_completion(ledger: Path | None, model: str) -> float | None:
+    """Mean tokens of a model's replies in the ledger; None where it has none."""
+    if ledger is None or not ledger.is_file():
+        return None
+    with Ledger(ledger, read_only=True) as replies:
+        all_stats = replies.stats()
+    lengths = (s.completion / s.replies for s in all_stats if s.model == model and s.completion)
+    return next(lengths, None)
 
 
 def check_rate(per_second: float | None) -> None:
@@ -110,16 +120,25 @@ def check_rate(per_second: float | None) -> None:
         )
 
 
-def price_notes(model: str, price: Price | None) -> tuple[str, ...]:
-    """Notes on a model's price: that it is unknown, or its date."""
+def tier_of_batches(address: str, *, batch: bool) -> str:
+    """``batch`` for a model that is asked in batches, else ""."""
+    return "batch" if batch and parse_model(address).kind in ("openai", "http") else ""
+
+
+def price_notes(model: str, price: Price | None, *tiers: str) -> tuple[str, ...]:
+    """Notes on a model's price: that it is unknown, its date, and what a cheaper tier takes of it."""
     if price is None:
         return (
             f"no price is known for {model}: its cost is unknown, not 0; give it with --prices FILE",
         )
-    if not price.checked:
-        return ()
-    note = f"the price of {model} dates from {price.checked}: check it before you rely on it"
-    return (f"{note} - that is more than six months ago" if price.old() else note,)
+    notes = []
+    for tier in filter(None, tiers):
+        share = price.per_token(tier) / price.per_token("")
+        notes.append(f"{model} in {tier}: {share:.0%} of its list price")
+    if price.checked:
+        note = f"the price of {model} dates from {price.checked}: check it before you rely on it"
+        notes.append(f"{note} - that is more than six months ago" if price.old() else note)
+    return tuple(notes)
 
 
 def _count_cells(*counts: int) -> list[str]:
@@ -144,6 +163,9 @@ def estimate_calls(
     ledger: Path | None = None,
     prices: Path | None = None,
     per_second: float | None = None,
+    lengths: Path | None = None,
+    batch: bool = False,
+    share: float = 1.0,
 ) -> Estimate:
     """Estimate one stage, without opening the model; add estimates with ``+``.
 
@@ -154,6 +176,9 @@ def estimate_calls(
         ledger: its replies cost nothing; may be None, or a file that does not exist yet.
         prices: price table that overrides the shipped one.
         per_second: replies per second, for the time (see the last run's progress line).
+        lengths: ledger whose replies tell how long they usually are; None: ``ledger``.
+        batch: whether calls go in batches, where the model has them.
+        share: of the calls, in [0, 1], that is expected to be made; the rest counts only in the maximum.
 
     Returns:
         An estimate with one line. Prompt tokens are estimated from text and image sizes, completion tokens are the
@@ -173,14 +198,16 @@ def estimate_calls(
         Ledger(ledger, read_only=True) if ledger is not None and ledger.is_file() else None
     )
     seen: set[bytes] = set()
+    tiers: set[str] = set()
     cached = prompt = completion = 0
     money = expected = 0.0
-    usual_length = usual_completion(open_ledger, name)
+    usual_length = usual_completion(lengths or ledger, name)
+    tier = tier_of_batches(model, batch=batch)
     source = iter(requests)
     try:
-        while batch := list(islice(source, 1000)):
+        while part := list(islice(source, 1000)):
             fresh = {}
-            for request in batch:
+            for request in part:
                 key = request_key(request, name, revision)
                 if key not in seen:
                     seen.add(key)
@@ -193,20 +220,22 @@ def estimate_calls(
                         prompt_tokens(request, rule),
                         request.max_tokens or DEFAULT_COMPLETION,
                     )
+                    tier_of_call = tier or request.service_tier or ""
+                    tiers.add(tier_of_call)
                     prompt += tokens
                     completion += most_tokens
                     if price is not None:
-                        rate, fixed = price.per_token(request.service_tier), tokens * price.prompt
+                        rate, fixed = price.per_token(tier_of_call), tokens * price.prompt
                         money += rate * (fixed + most_tokens * price.completion)
-                        expected += rate * (
-                            fixed + min(most_tokens, usual_length) * price.completion
-                        )
+                        guess = LABEL_COMPLETION if request.json_schema else USUAL_COMPLETION
+                        length = min(most_tokens, usual_length or guess)
+                        expected += share * rate * (fixed + length * price.completion)
     finally:
         if open_ledger is not None:
             open_ledger.close()
     to_pay = len(seen) - cached
     return Estimate(
-        notes=price_notes(name, price) if to_pay else (),
+        notes=price_notes(name, price, *tiers) if to_pay else (),
         lines=(
             EstimateLine(
                 stage=stage,

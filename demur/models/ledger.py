@@ -15,18 +15,22 @@ import os
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from time import time
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from demur.core.errors import DataError, StorageError
+from demur.core.records import Response
 from demur.core.strict_json import parsed_json
 from demur.core.text import command
 from demur.models.claims import Claims
+from demur.models.sent import TABLES, SentBatch, SentCall, SentCalls
 
 SPENDING = (
     "CREATE TABLE IF NOT EXISTS spending (label TEXT PRIMARY KEY, amount INTEGER NOT NULL,"
@@ -43,6 +47,7 @@ _CREATE = (
     "CREATE TABLE IF NOT EXISTS owner (id TEXT PRIMARY KEY, host TEXT NOT NULL, process TEXT NOT NULL,"
     " pid INTEGER NOT NULL, seen REAL NOT NULL) WITHOUT ROWID",
     SPENDING,
+    *TABLES,
 )
 _INSERT = f"INSERT OR IGNORE INTO reply VALUES ({','.join('?' * 16)})"
 WAIT_S = 60.0
@@ -74,6 +79,43 @@ class Entry(NamedTuple):
     """US dollars; None when the model's price is unknown."""
     created: Finite
     """Seconds since 1970."""
+
+    @classmethod
+    def of(
+        cls,
+        key: bytes,
+        model: str,
+        item: str,
+        raw: str,
+        answer: Response,
+        cost: float | None,
+        faults: Mapping[str, int] = MappingProxyType({}),
+    ) -> Entry:
+        """The entry of a reply that comes just now.
+
+        Args:
+            answer: ``raw`` as it was read.
+            cost: US dollars; None if unknown.
+            faults: attempts that failed before it.
+        """
+        usage = answer.usage
+        return cls(
+            key=key,
+            model=model,
+            item=item,
+            raw=raw,
+            served_by=answer.served_by,
+            finish=answer.finish_reason,
+            attempts=1 + sum(faults.values()),
+            faults=json.dumps(dict(faults), sort_keys=True),
+            latency_s=answer.latency_s,
+            prompt=usage.prompt,
+            completion=usage.completion,
+            cached=usage.cached,
+            reasoning=usage.reasoning,
+            price=cost,
+            created=time(),
+        )
 
 
 _ENTRY = TypeAdapter(Entry)
@@ -285,10 +327,11 @@ class Ledger:
         self.claimed: set[bytes] = set()
         """Keys that this ledger may ask."""
         self._claims: Claims | None = None
+        self._db = _open_read_only(path) if read_only else open_database(path)
+        self.sent = SentCalls(self._execute)
+        """Calls that were sent in batches."""
         if read_only:
-            self._db = _open_read_only(path)
             return
-        self._db = open_database(path)
         with sqlite_errors(path):
             self._claims = Claims(self._db)
 
@@ -408,6 +451,28 @@ class Ledger:
         if self._claims is not None:
             with sqlite_errors(self.path):
                 self._claims.renew()
+
+    # --- batches
+
+    def _execute(self, statement: str, values: Any) -> sqlite3.Cursor:
+        with sqlite_errors(self.path):
+            return self._db.execute(statement, values)
+
+    def record_batch(self, batch: SentBatch, calls: Collection[SentCall]) -> set[bytes]:
+        """Record a batch before it is sent, with those of its calls that nobody has asked; returns their keys."""
+        with sqlite_errors(self.path), transaction(self._db):
+            batch = batch._replace(owner="" if self._claims is None else self._claims.enter())
+            return self.sent.add(batch, calls)
+
+    def is_being_sent(self, batch: SentBatch) -> bool:
+        """Whether the process that recorded a batch is another one that still runs."""
+        return self._claims is not None and self._claims.is_other(batch.owner)
+
+    def batch_address(self, key: bytes) -> str:
+        """The server that a call was sent to in a batch, or is just being sent to; "" of any other call."""
+        batch, _ = self.sent.find(key) or (None, None)
+        is_sent = batch is not None and (batch.file or self.is_being_sent(batch))
+        return batch.address if batch is not None and is_sent else ""
 
     # --- housekeeping
 

@@ -32,6 +32,8 @@ class Price(Record):
     """One of `IMAGE_RULES`."""
     flex: float = Field(default=1.0, ge=0, le=1)
     """Times the price in the service tier ``flex``; 1 of a model that has none."""
+    batch: float = Field(default=1.0, ge=0, le=1)
+    """Times the price of a call in a batch; 1 of a model that has none."""
     checked: str = ""
     """Date of the price, as YYYY-MM-DD; "" if unknown."""
 
@@ -50,7 +52,7 @@ class Price(Record):
 
         Args:
             usage: its tokens.
-            tier: the service tier that answered.
+            tier: the service tier that answered, or ``batch``.
         """
         cached = min(usage.cached, usage.prompt)
         cheap = self.prompt if self.cached is None else self.cached
@@ -61,8 +63,13 @@ class Price(Record):
         ) * self.per_token(tier)
 
     def per_token(self, tier: str | None) -> float:
-        """What the prices are multiplied by for one token, in a service tier."""
-        return _PER * (self.flex if tier == "flex" else 1.0)
+        """What the prices are multiplied by for one token, in a service tier or a ``batch``."""
+        return _PER * {"flex": self.flex, "batch": self.batch}.get(tier or "", 1.0)
+
+
+def cost_if_known(price: Price | None, usage: Usage, tier: str) -> float | None:
+    """US dollars of one reply; None where the price is unknown, or the server reported no usage."""
+    return price.cost_of(usage, tier) if price is not None and usage.reported else None
 
 
 OLD_DAYS = 183
@@ -227,10 +234,10 @@ DEFAULT_COMPLETION = 4096
 """Tokens reserved for a reply if the request sets no ``max_tokens``."""
 
 
-def price_at_most(request: Request, price: Price) -> float:
+def price_at_most(request: Request, price: Price, tier: str = "") -> float:
     """Upper bound of a call's cost in US dollars, for budgets: at the full price, until a reply names a cheaper tier."""
     completion = request.max_tokens or DEFAULT_COMPLETION
     return (
         prompt_tokens(request, price.images, at_most=True) * price.prompt
         + completion * price.completion
-    ) * _PER
+    ) * price.per_token(tier)

@@ -282,6 +282,25 @@ def read_response(
     )
 
 
+def read_paid(
+    raw: str, *, served_by: str, latency_s: float = 0.0
+) -> tuple[Response, ItemError | None]:
+    """A reply that was paid for, and why it holds no answer, if so: it is kept all the same.
+
+    Raises:
+        Fault: as `read_response`; such a reply is not kept.
+    """
+    try:
+        return read_response(raw, served_by=served_by, latency_s=latency_s), None
+    except ItemError as error:
+        return Response(
+            finish_reason="no answer",
+            usage=usage_of(raw),
+            served_by=served_by,
+            latency_s=latency_s,
+        ), error
+
+
 _STREAM = re.compile(r"\s*(?:data|event|id|retry)?:")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -46,10 +45,6 @@ class LeftOut(Record):
     sample: str = ""
     """Prefixed id, or the place of a row that has another's id; "" for anything but a sample."""
     reason: str
-
-
-ROW_PROBLEM = re.compile(r"(?P<place>[^:]+:[^:\s]+)(?: \((?P<id>.*?)\))?: (?P<why>.*)", re.DOTALL)
-"""A problem of one row: ``questions.jsonl:4 (q3): no answers``."""
 
 
 class DuplicateOf(Record):
@@ -219,27 +214,28 @@ class _Writer:
             tally.read += 1
             rows.pop(sample.source_ref, None)
             files.add(sample.source_ref.rpartition(":")[0])
-            place = f"{sample.source_ref} ({sample.id})"
             if not self._sample_ids.add(f"{source.name}:{sample.id}"):
-                noted.add(place, "two samples have this id")
-                self._leave_out(source, place, "two samples have this id")
+                noted.add(sample.source_ref, "two samples have this id", sample.id)
+                self._leave_out(
+                    source, f"{sample.source_ref} ({sample.id})", "two samples have this id"
+                )
                 continue
             try:
                 pooled = self._into_pool(sample, source)
                 line = _json_line(pooled)
             except (DataError, StorageError, ValueError) as error:
-                noted.add(place, str(error))
+                noted.add(sample.source_ref, str(error), sample.id)
                 self._leave_out(source, f"{self._prefix(source)}{sample.id}", str(error))
                 continue
             if defect := sample.attributes.get(DEFECT, ""):
                 tally.defective += 1
                 if self.fit_only:
                     for statement in defect.split("; "):
-                        noted.add(place, statement)
+                        noted.add(sample.source_ref, statement, sample.id)
                 self.left_out.append(LeftOut(source=source.name, sample=pooled.id, reason=defect))
                 continue
             if self.fit_only and (why := unfit_reason(pooled, self.images.image_hashes)):
-                noted.add(place, why)
+                noted.add(sample.source_ref, why, sample.id)
                 self._leave_out(source, pooled.id, why)
                 continue
             if self._is_duplicate(pooled):
@@ -324,15 +320,13 @@ class _Writer:
     def _copy_problems(self, part: _Part, rows: dict[str, LeftOut] | None = None) -> None:
         """Copy the adapter's new problems; those of single rows go into ``rows`` too, by place."""
         source_problems, pool_problems = part.source.problems, self.problems[part.source.name]
-        for line in source_problems.lines[part.noted :]:
-            pool_problems.note(line)
-            if rows is not None and (match := ROW_PROBLEM.fullmatch(line)):
-                rows.setdefault(
-                    match["place"],
-                    LeftOut(source=part.source.name, sample=match["id"] or "", reason=match["why"]),
-                )
+        for problem in source_problems.first[part.noted :]:
+            pool_problems.note(problem)
+            if rows is not None and problem.is_of_row:
+                row = LeftOut(source=part.source.name, sample=problem.id, reason=problem.reason)
+                rows.setdefault(problem.place, row)
         pool_problems.count(source_problems.more - part.counted)
-        part.noted, part.counted = len(source_problems.lines), source_problems.more
+        part.noted, part.counted = len(source_problems.first), source_problems.more
 
     def _prefix(self, source: Source) -> str:
         return f"{source.name}:"

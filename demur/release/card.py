@@ -16,7 +16,11 @@ import yaml
 from demur.core.records import Drop, Evidence, Modality, Sample
 from demur.core.store import file_digest
 from demur.core.text import plain, whole_number
-from demur.release.evidence import Separation, evidence_by_source, evidence_table
+from demur.release.croissant import bibtex
+from demur.release.evidence import CURES, ToldApart, evidence_by_source, evidence_table
+from demur.release.facts import NOBODY, facts_of
+from demur.release.layout import canary_text
+from demur.release.tasks import CONFIG, table_of
 
 if TYPE_CHECKING:
     from demur.release import FunnelStep
@@ -33,7 +37,11 @@ _USE = (
 
 
 def tables_for_datasets(
-    folder: Path, title: str, rows: Mapping[str, int], split: str
+    folder: Path,
+    title: str,
+    rows: Mapping[str, int],
+    split: str,
+    scenarios: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The front matter of a card by which `datasets` finds the tables ``data/NAME.parquet`` and tells them from others.
 
@@ -45,6 +53,7 @@ def tables_for_datasets(
         title: of what the tables hold, for readers.
         rows: of each table by its name; the first is the default.
         split: that the rows belong to.
+        scenarios: scenario -> rows of its table (`demur.release.tasks`); a split each of one more configuration.
     """
     configs: list[dict[str, Any]] = []
     infos: list[dict[str, Any]] = []
@@ -61,6 +70,28 @@ def tables_for_datasets(
                 "config_name": name,
                 "description": f"{title}: {path.name}, sha256 {file_digest(path)}",
                 "splits": [{"name": split, "num_bytes": size, "num_examples": count}],
+                "download_size": size,
+                "dataset_size": size,
+            }
+        )
+    if scenarios:
+        paths = {name: folder / table_of(name) for name in scenarios}
+        hashes = ", ".join(file_digest(path) for path in paths.values())
+        size = sum(path.stat().st_size for path in paths.values())
+        configs.append(
+            {
+                "config_name": CONFIG,
+                "data_files": [{"split": name, "path": table_of(name)} for name in scenarios],
+            }
+        )
+        infos.append(
+            {
+                "config_name": CONFIG,
+                "description": f"{title}: questions of text alone by scenario, sha256 {hashes}",
+                "splits": [
+                    {"name": name, "num_bytes": paths[name].stat().st_size, "num_examples": count}
+                    for name, count in scenarios.items()
+                ],
                 "download_size": size,
                 "dataset_size": size,
             }
@@ -117,24 +148,30 @@ def render_card(
     Args:
         folder: of the release, with its tables.
     """
-    counts = manifest["counts"]
+    counts, facts = manifest["counts"], facts_of(manifest)
     title = f"{manifest['name']} {manifest['version']}"
     front = {
         "pretty_name": title,
         "license": "other",
+        "language": list(facts.language) or ["und"],
+        "annotations_creators": ["found", "machine-generated"]
+        if manifest.get("gates")
+        else ["found"],
+        "size_categories": [size_category(counts["samples"])],
         "task_categories": ["question-answering", "visual-question-answering"],
         "tags": ["retrieval-augmented-generation", "abstention", "hallucination", "demur"],
         **tables_for_datasets(
-            folder, title, {"samples": counts["samples"], "evidence": counts["documents"]}, "test"
+            folder,
+            title,
+            {"samples": counts["samples"], "evidence": counts["documents"]},
+            "test",
+            manifest.get("scenarios"),
         ),
     }
     parts = [
         "---\n" + yaml.safe_dump(front, sort_keys=False, allow_unicode=True) + "---",
         f"# {title}",
-        "A benchmark that measures whether a system answers, deflects, or makes things up when the evidence that it "
-        "is given suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
-        "VLM-DeflectionBench.",
-        _USE,
+        _first_screen(manifest, funnel),
         "## What it has\n\n" + _markdown_table(["feature", ""], _feature_rows(manifest, samples)),
         "## Sources\n\n" + _markdown_table(*_source_rows(manifest, samples)),
         "## Statistics\n\n"
@@ -146,7 +183,7 @@ def render_card(
         "## Retrieval modes by recall of gold\n\n" + _markdown_table(*recall_lines(recall))
         if recall
         else "",
-        _separation_section(manifest),
+        _told_apart_section(manifest),
         _models_section(manifest),
         _retest_section(manifest),
         _topics_section(manifest),
@@ -157,6 +194,41 @@ def render_card(
         + _markdown_table(["source", "of", "licence", "number"], _licence_rows(manifest, samples)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _first_screen(manifest: Mapping[str, Any], funnel: Sequence[FunnelStep]) -> str:
+    """What it is, how many, how it was made in one figure, how to load it, how to cite it."""
+    counts, facts = manifest["counts"], facts_of(manifest)
+    sources = ", ".join(map(escape_markdown, counts["by_source"]))
+    page = f" Its page: {escape_markdown(facts.url)}." if facts.url else ""
+    stages = [f"{step.kept:,} after {escape_markdown(step.stage)}" for step in funnel]
+    entered = [f"{funnel[0].entered:,} candidates"] if funnel else []
+    return "\n\n".join(
+        filter(
+            None,
+            (
+                "It measures whether a system answers, deflects, or makes things up when the evidence that it is given "
+                "suffices, is mixed with distractors, or is missing. Built with demur; the method follows "
+                "VLM-DeflectionBench.",
+                f"**{counts['samples']:,} questions** from {sources}, with {counts['gold']:,} pieces of gold evidence "
+                f"and {counts['distractors']:,} distractors.{page}",
+                " \u2192 ".join([*entered, *stages]),
+                _USE,
+                f"```bibtex\n{bibtex(manifest)}\n```",
+                f"{escape_markdown(canary_text(manifest))}",
+            ),
+        )
+    )
+
+
+def size_category(samples: int) -> str:
+    """The Hub's name for a number of rows.
+
+    >>> size_category(540), size_category(24_000)
+    ('n<1K', '10K<n<100K')
+    """
+    names = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M")
+    return names[min(len(names) - 1, max(0, len(str(samples)) - 3))]
 
 
 def _source_rows(
@@ -212,41 +284,36 @@ def _models_section(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _separation_section(manifest: Mapping[str, Any]) -> str:
-    """How well shallow features separate gold from distractors."""
-    separations = [Separation.model_validate(row) for row in manifest.get("separation") or ()]
-    if not separations:
+def _told_apart_section(manifest: Mapping[str, Any]) -> str:
+    """How well a reader of shallow features tells the sets that are asked apart."""
+    rows = [ToldApart.model_validate(row) for row in manifest.get("told_apart") or ()]
+    if not rows:
         return ""
 
-    def cell(value: float | None) -> str:
-        return "-" if value is None else f"{value:.2f}"
+    def percent(share: float | None) -> str:
+        return "-" if share is None else f"{100 * share:.0f}"
 
-    rows = [
+    features, ks = (*CURES, "number"), sorted(rows[0].left_out, key=int)
+    head = ["source", "n", "right, % [95 %]", *(f"by {feature}, %" for feature in features)]
+    cells = [
         [
             row.source or "all",
-            row.feature,
             row.n,
-            "-" if row.auc is None else f"{row.auc:.2f} [{cell(row.low)}, {cell(row.high)}]",
-            cell(row.gold),
-            cell(row.distractors),
-            "yes" if row.telling else "no",
+            f"{percent(row.right)} [{percent(row.low)}, {percent(row.high)}]",
+            *(percent(row.by.get(feature)) for feature in features),
+            *(row.left_out.get(k, 0) for k in ks),
         ]
-        for row in separations
+        for row in rows
     ]
-    telling = [f"- {escape_markdown(str(row))}" for row in separations if row.telling]
+    telling = [f"- {escape_markdown(str(row))}" for row in rows if row.telling]
     return (
-        "## Told apart without being read\n\nThe probability that gold has more of a feature than a distractor of "
-        "the same sample, ties counting half: 0.50 tells nothing. Length in words; origin: from the knowledge base "
-        "rather than shipped beside the question.\n\n"
-        + _markdown_table(
-            ["source", "feature", "n", "AUC [95 %]", "gold", "distractors", "telling"], rows
-        )
-        + (
-            "\n\nA system that goes by these alone would do better than chance:\n\n"
-            + "\n".join(telling)
-            if telling
-            else ""
-        )
+        "## Told apart without being read\n\nHow often a small classifier that sees no more than these features says "
+        "rightly whether gold is in a set, Realistic against Adversarial with "
+        f"{ks[-1]} distractors: 50 % is chance. All features but the number of pieces decide together, and each alone. "
+        "The number tells by the scenarios' definition: gold comes beside the distractors. A sample without a "
+        "distractor of each kind that gold has, text or picture, is left out.\n\n"
+        + _markdown_table([*head, *(f"left out at k={k}" for k in ks)], cells)
+        + ("\n\nTo be mended:\n\n" + "\n".join(telling) if telling else "")
     )
 
 
@@ -493,9 +560,9 @@ def render_citation(manifest: Mapping[str, Any]) -> str:
             "title": manifest["name"],
             "version": manifest["version"],
             "type": "dataset",
-            "authors": [
-                {"name": a} for a in manifest.get("authors") or ["The makers of this release"]
-            ],
+            "authors": [{"name": a} for a in manifest.get("authors") or [NOBODY]],
+            "date-released": manifest["published"],
+            **({"url": facts.url} if (facts := facts_of(manifest)).url else {}),
         },
         sort_keys=False,
         allow_unicode=True,

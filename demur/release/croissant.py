@@ -1,4 +1,5 @@
-"""Croissant 1.0 metadata of a release (JSON-LD, mlcommons.org/croissant): its files with their hashes, its records.
+"""Croissant 1.1 metadata of a release (JSON-LD, mlcommons.org/croissant): its files with their hashes, its records, and
+the responsible-AI properties (`demur.release.responsible_ai`).
 
 It has all that a reader needs to load the records: the file and column of each field, which fields are lists, and where
 the bytes of an image are.
@@ -6,13 +7,17 @@ the bytes of an image are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from demur.release import responsible_ai as rai
+from demur.release.facts import NOBODY, facts_of
+
 _TERMS = (
-    "citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isLiveDataset "
-    "jsonPath key md5 parentField path recordSet references regex repeated replace samplingRate separator source "
-    "subField transform"
+    "arrayShape citeAs column containedIn equivalentProperty extract field fileObject fileProperty fileSet format "
+    "includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
+    "samplingRate separator source subField transform"
 )
 CONTEXT: dict[str, Any] = {term: f"cr:{term}" for term in _TERMS.split()} | {
     "@language": "en",
@@ -22,11 +27,13 @@ CONTEXT: dict[str, Any] = {term: f"cr:{term}" for term in _TERMS.split()} | {
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
+    "description": {"@container": "@language"},
     "examples": {"@id": "cr:examples", "@type": "@json"},
+    "name": {"@container": "@language"},
     "rai": "http://mlcommons.org/croissant/RAI/",
     "sc": "https://schema.org/",
 }
-"""The vocabulary that Croissant 1.0 prescribes."""
+"""The vocabulary that Croissant 1.1 prescribes."""
 
 _KINDS = {
     "parquet": "application/x-parquet",
@@ -34,30 +41,28 @@ _KINDS = {
     "json": "application/json",
     "md": "text/markdown",
     "cff": "application/yaml",
+    "yaml": "application/yaml",
 }
 
 
 def croissant_metadata(manifest: Mapping[str, Any], files: Mapping[str, str]) -> dict[str, Any]:
     """The metadata of a release."""
     name, version = manifest["name"], manifest["version"]
-    authors = list(manifest.get("authors") or ()) or ["The makers of this release"]
-    licences = sorted(
-        {
-            licence
-            for source in (manifest.get("sources") or {}).values()
-            for licence in (*source["licences"], *source.get("evidence_licences", {}))
-        }
-    )
+    authors, facts = list(manifest.get("authors") or ()) or [NOBODY], facts_of(manifest)
+    stated = {"url": facts.url, "inLanguage": list(facts.language)}
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
-        "conformsTo": "http://mlcommons.org/croissant/1.0",
+        "conformsTo": ["http://mlcommons.org/croissant/1.1", rai.CONFORMS_TO],
         "name": name,
         "version": version,
         "description": f"{manifest['counts']['samples']} questions with gold evidence and distractors",
         "creator": [{"@type": "sc:Person", "name": author} for author in authors],
-        "license": licences or ["see README.md"],
-        "citeAs": f"{', '.join(authors)}: {name}, version {version}",
+        "license": rai.licences_of(manifest) or ["see README.md"],
+        "datePublished": manifest["published"],
+        **{name: value for name, value in stated.items() if value},
+        **rai.responsible_ai(manifest),
+        "citeAs": bibtex(manifest),
         "distribution": [
             {
                 "@type": "cr:FileObject",
@@ -85,6 +90,7 @@ def croissant_metadata(manifest: Mapping[str, Any], files: Mapping[str, str]) ->
                             "answer",
                             "answers",
                             "licence",
+                            "canary",
                         )
                     ),
                     _field("samples", "answerable", "sc:Boolean"),
@@ -108,6 +114,7 @@ def croissant_metadata(manifest: Mapping[str, Any], files: Mapping[str, str]) ->
                             "modality",
                             "title",
                             "text",
+                            "canary",
                         )
                     ),
                     _field("evidence", "image", "sc:ImageObject", path="bytes"),
@@ -115,6 +122,26 @@ def croissant_metadata(manifest: Mapping[str, Any], files: Mapping[str, str]) ->
             ),
         ],
     }
+
+
+def bibtex(manifest: Mapping[str, Any]) -> str:
+    """A BibTeX entry for this release."""
+    authors, facts = list(manifest.get("authors") or ()) or [NOBODY], facts_of(manifest)
+    name, version = manifest["name"], manifest["version"]
+    fields = {
+        "author": " and ".join(authors),
+        "title": f"{name}, version {version}",
+        "year": manifest["published"][:4],
+        "url": facts.url,
+    }
+    key = re.sub(r"[^a-z0-9]+", "-", f"{name}-{version}".lower())
+    lines = [f"  {field} = {{{_tex(text)}}}" for field, text in fields.items() if text]
+    return "\n".join([f"@misc{{{key},", *(f"{line}," for line in lines), "}"])
+
+
+def _tex(text: str) -> str:
+    """A text inside braces: no brace or command of its own."""
+    return " ".join(re.sub(r"[{}\\]", " ", text).split())
 
 
 def _records(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,18 +1,18 @@
-"""Statistics of a release's evidence, and whether a shallow feature separates gold from distractors.
+"""Statistics of a release's evidence, and how well shallow features tell sets with gold from sets without.
 
-If length, modality or origin alone tells gold from distractors, a system can do well without reading: it picks "the
-short passage" or "the image". `card` and `demur release show` print these figures by source.
+`card` and `demur release show` print these figures by source.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
+from types import MappingProxyType
 from typing import Any
 
-from demur.core.records import Evidence, Modality, Record, Sample
-from demur.core.stats import wilson
+from pydantic import Field
+
+from demur.core.records import Evidence, Record, Sample
 from demur.release.layout import tally
 
 
@@ -96,134 +96,64 @@ def _origin_of(evidence: Evidence) -> str:
     return evidence.origin if evidence.origin == "native" else evidence.mode or "mined"
 
 
-# --- separation by one feature
-#
-# The area under the ROC curve per feature and source: the probability that a piece of gold has a higher value than a
-# distractor of the same sample, ties counting half (Hanley and McNeil, Radiology 1982). Every sample has equal weight.
-#
-#     length      words of title and text
-#     modality    1 for text, 0 for an image
-#     position    place in the order of the context
-#     origin      1 if from the knowledge base, 0 if shipped with the question
+# --- told apart without being read
 
-TELLING = 0.15
-"""A feature separates gold from distractors if its whole interval is further than this from 0.5."""
+LIMIT = 0.65
+"""Share of sets, decided rightly by shallow features alone, that no interval may lie wholly above; chance is 0.5."""
+CURES = MappingProxyType(
+    {
+        "pictures": "mine distractors of gold's kind (retrieval.negatives: both; retrieval.text, visual)",
+        "length": "cut gold and distractors alike (retrieval.chunk)",
+        "title": "take distractors of gold's subject (retrieval.negatives: both; own_page: keep)",
+        "origin": "take gold and distractors from one knowledge base (retrieval.negatives: mined)",
+        "place": "look at the texts' lengths: the order is drawn",
+    }
+)
+"""Feature -> what to change in a recipe."""
 
 
-class Separation(Record):
-    """How well one feature alone separates gold from distractors."""
+class ToldApart(Record):
+    """How well a reader of shallow features tells sets with gold from sets without (`demur.scenarios.told_apart`)."""
 
     source: str
     """"" for all sources together."""
-    feature: str
-    auc: float | None
-    """In [0, 1]; above 0.5 gold has higher values. None if no sample has both gold and distractors."""
     n: int
-    """Samples with gold and distractors that have the feature."""
+    """Samples of which both sets are asked."""
+    left_out: dict[str, int]
+    """k -> samples with distractors, none of the first k of a kind that gold has: asked neither set."""
+    right: float | None = None
+    """Share of sets decided rightly, by all features but their number together; None below two samples."""
     low: float | None = None
     high: float | None = None
     """Wilson's 95 % interval of a share of n; that of a mean of values in [0, 1] is never wider."""
-    gold: float | None = None
-    """Mean of the feature over gold."""
-    distractors: float | None = None
-    """Mean of it over distractors."""
+    by: dict[str, float] = Field(default_factory=dict)
+    """Feature -> the share decided rightly by it alone."""
 
     @property
     def telling(self) -> bool:
-        """Whether the feature separates gold from distractors beyond chance."""
-        if self.low is None or self.high is None:
-            return False
-        return self.low > 0.5 + TELLING or self.high < 0.5 - TELLING
+        """Whether the sets are told apart beyond `LIMIT`, not by the chance of few samples."""
+        return self.low is not None and self.low > LIMIT
+
+    @property
+    def findings(self) -> list[str]:
+        """What is to be mended, and how."""
+        left_out = self.left_out[max(self.left_out, key=int)]
+        return [
+            *([str(self)] if self.telling else []),
+            *(
+                [
+                    f"{self.source or 'all'}: {left_out:,} samples are left out of Realistic and Adversarial, having no "
+                    f"distractor of a kind that gold has: {CURES['pictures']}"
+                ]
+                if left_out
+                else []
+            ),
+        ]
 
     def __str__(self) -> str:
-        if self.auc is None or self.low is None or self.high is None:
-            return f"{self.source or 'all'}: {self.feature}: no sample has both gold and distractors with it"
+        most = max(CURES, key=lambda feature: self.by.get(feature, 0))
         return (
-            f"{self.source or 'all'}: {self.feature} alone separates gold from distractors with AUC {self.auc:.2f} "
-            f"[{self.low:.2f}, {self.high:.2f}], n={self.n:,}"
+            f"{self.source or 'all'}: that gold is there shows without reading in {100 * (self.right or 0):.0f} % of the "
+            f"sets [{100 * (self.low or 0):.0f}, {100 * (self.high or 0):.0f}], n={self.n:,}, chance 50 %; most by "
+            f"{most} ({100 * self.by.get(most, 0):.0f} %): {CURES[most]}"
         )
-
-
-def measure_separation(
-    samples: Iterable[Sample], evidence_order: Callable[[Sample], Sequence[str]] | None = None
-) -> list[Separation]:
-    """Every feature of every source, and of all sources together if there are several.
-
-    Args:
-        samples: of a release.
-        evidence_order: returns the ids of a sample's evidence in the order of the context; without it there is no ``position``.
-    """
-    aucs: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-    sides: defaultdict[tuple[str, str, bool], list[float]] = defaultdict(list)
-    for sample in samples:
-        for feature, value in _features(sample, evidence_order).items():
-            gold, others = (
-                _feature_values(sample.gold, value),
-                _feature_values(sample.negatives, value),
-            )
-            if not gold or not others:
-                continue
-            wins = sum((g > d) + 0.5 * (g == d) for g in gold for d in others)
-            for source in ("", sample.source):
-                aucs[source, feature].append(wins / (len(gold) * len(others)))
-                sides[source, feature, True] += gold
-                sides[source, feature, False] += others
-    sources = sorted({source for source, _ in aucs if source})
-    order = [*([""] if len(sources) > 1 else []), *sources]
-    features = [
-        f
-        for f in ("length", "modality", "position", "origin")
-        if any(name == f for _, name in aucs)
-    ]
-    return [
-        _separation_row(
-            source,
-            feature,
-            aucs[source, feature],
-            sides[source, feature, True],
-            sides[source, feature, False],
-        )
-        for source in order
-        for feature in features
-    ]
-
-
-def _features(
-    sample: Sample, evidence_order: Callable[[Sample], Sequence[str]] | None
-) -> dict[str, Callable[[Evidence], float | None]]:
-    value_of_feature: dict[str, Callable[[Evidence], float | None]] = {
-        "length": lambda e: (
-            float(len(f"{e.title} {e.text}".split())) if e.text is not None else None
-        ),
-        "modality": lambda e: float(e.modality is Modality.TEXT),
-        "origin": lambda e: float(bool(e.index_id)),
-    }
-    if evidence_order is not None:
-        places = {id: float(place) for place, id in enumerate(evidence_order(sample))}
-        value_of_feature["position"] = lambda e: places.get(e.id)
-    return value_of_feature
-
-
-def _feature_values(
-    evidence: Sequence[Evidence], value: Callable[[Evidence], float | None]
-) -> list[float]:
-    return [number for e in evidence if (number := value(e)) is not None]
-
-
-def _separation_row(
-    source: str, feature: str, aucs: list[float], gold: list[float], others: list[float]
-) -> Separation:
-    if not aucs:
-        return Separation(source=source, feature=feature, auc=None, n=0)
-    n, p = len(aucs), sum(aucs) / len(aucs)
-    low, high = wilson(sum(aucs), n) or (0.0, 1.0)
-    return Separation(
-        source=source,
-        feature=feature,
-        auc=round(p, 6),
-        n=n,
-        low=round(low, 6),
-        high=round(high, 6),
-        gold=round(sum(gold) / len(gold), 4),
-        distractors=round(sum(others) / len(others), 4),
-    )

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid5
 
+from demur.core.clock import today
 from demur.core.errors import UsageError
 from demur.core.parquet import table_writer
 from demur.core.records import Drop, Evidence, GateVerdict, ImageRef, Sample
@@ -20,8 +22,8 @@ from demur.core.store import (
     write_json,
     write_records,
 )
+from demur.release.facts import facts_of
 from demur.release.layout import (
-    DATA_FILES,
     FORMAT,
     LINEAGE,
     LINK,
@@ -29,13 +31,16 @@ from demur.release.layout import (
     SAMPLE_TEXTS,
     VERSION,
     FunnelStep,
+    canary_text,
     count_all,
     documents_of,
     features_of,
+    files_of,
     image_name,
     schema_of,
     size_columns,
 )
+from demur.release.tasks import EVAL, ScenarioRow, eval_yaml, table_of
 
 ROWS = 256
 """Most rows of a table's row group."""
@@ -76,6 +81,7 @@ class Draft:
         samples: kept samples with gold and distractors; written in the order of their ids.
         recall: rows of the table of retrieval modes.
         gates: the gates' verdicts on the kept samples.
+        scenarios: scenario -> its questions of text alone, for the Hub's leaderboard (`demur.release.tasks`).
         about: manifest entries on recipe, models, prompts, seeds, sources; JSON-safe.
     """
 
@@ -87,6 +93,7 @@ class Draft:
     funnel: Sequence[FunnelStep] = ()
     recall: Sequence[Mapping[str, Any]] = ()
     gates: Iterable[GateVerdict] = ()
+    scenarios: Mapping[str, Sequence[ScenarioRow]] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -113,36 +120,71 @@ def freeze(out: Path, draft: Draft) -> Path:
         )
     manifest_path = out / "manifest.json"
     ordered = sorted(draft.samples, key=lambda s: s.id)
+    documents = documents_of(ordered)
+    facts = facts_of(draft.about)
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "name": draft.name,
+        "version": draft.version,
+        "demur": __version__,
+        "published": _day_of_publication(manifest_path),
+        "canary": facts.canary or _new_canary(draft),
+        "counts": count_all(ordered, documents),
+        **draft.about,
+    }
     # The manifest is removed first and written last: a folder without one is unfinished, should we be killed.
     with storage_errors(out):
         manifest_path.unlink(missing_ok=True)
-    documents = documents_of(ordered)
-    _write_table(out / "data" / "samples.parquet", _sample_rows(ordered, draft.read_image))
-    _write_table(out / "data" / "evidence.parquet", _evidence_rows(documents, draft.read_image))
+    canary = canary_text(manifest)
+    for table, rows in (
+        ("samples", _sample_rows(ordered, draft.read_image)),
+        ("evidence", _evidence_rows(documents, draft.read_image)),
+    ):
+        _write_table(out / "data" / f"{table}.parquet", (row | {"canary": canary} for row in rows))
+    for scenario, questions in draft.scenarios.items():
+        _write_table(
+            out / table_of(scenario), (row._asdict() | {"canary": canary} for row in questions)
+        )
+    manifest["scenarios"] = {name: len(rows) for name, rows in sorted(draft.scenarios.items())}
+    if draft.scenarios:
+        write_atomic(out / EVAL, eval_yaml(manifest, manifest["scenarios"]))
     drops = sorted(draft.drops, key=lambda d: (d.sample, d.evidence, d.stage))
     write_records(out / "drops.jsonl", drops)
     gates = sorted(draft.gates, key=lambda v: (v.sample, v.stage, v.evidence))
     write_records(out / "gates.jsonl", gates)
     write_json(out / "funnel.json", [step.model_dump(mode="json") for step in draft.funnel])
     write_json(out / "recall.json", [dict(row) for row in draft.recall])
-    manifest: dict[str, Any] = {
-        "format": FORMAT,
-        "name": draft.name,
-        "version": draft.version,
-        "demur": __version__,
-        "counts": count_all(ordered, documents),
-        **draft.about,
-    }
     write_atomic(
         out / "README.md",
         render_card(out, manifest, ordered, documents, draft.funnel, drops, draft.recall),
     )
     write_atomic(out / "CITATION.cff", render_citation(manifest))
-    files = {n: file_digest(out / n) for n in DATA_FILES}
+    files = {n: file_digest(out / n) for n in files_of(manifest)}
     write_json(out / "croissant.json", croissant_metadata(manifest, files))
     files["croissant.json"] = file_digest(out / "croissant.json")
     write_json(manifest_path, manifest | {"files": files, "sha256": digest(files)})
     return out
+
+
+def _day_of_publication(manifest_path: Path) -> str:
+    """The day that the folder's release states already, so that to freeze it again changes nothing; else today."""
+    if manifest_path.exists():
+        return str(read_json(manifest_path).get("published") or today())
+    return today()
+
+
+def _new_canary(draft: Draft) -> str:
+    """A GUID of the benchmark, from its name and the content of its sources: rebuilds have the same."""
+    sources = {
+        name: source.get("sha256", "")
+        for name, source in (draft.about.get("sources") or {}).items()
+    }
+    content = sources or sorted(sample.id for sample in draft.samples)
+    return str(uuid5(CANARIES, canonical([draft.name, content])))
+
+
+CANARIES = UUID("5f0f5a3e-7f0b-4f0e-9f43-3d9e6f6c1a52")
+"""Namespace of canaries."""
 
 
 def _image_column(

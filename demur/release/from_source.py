@@ -14,9 +14,8 @@ from pathlib import Path
 from demur.core.errors import DataError
 from demur.core.plugins import find
 from demur.core.records import Sample
-from demur.core.store import Problems, digest
+from demur.core.store import Problem, Problems, digest
 from demur.core.uris import read_image
-from demur.pools.write import ROW_PROBLEM
 from demur.release import Draft, FunnelStep, Release, freeze
 from demur.release.layout import tally
 from demur.sources import DEFECT, NamedSource, open_source, options_of
@@ -33,10 +32,10 @@ class _BadRows(Problems):
         super().__init__()
         self._places: set[str] = set()
 
-    def note(self, line: str) -> None:
-        super().note(line)
-        if row := ROW_PROBLEM.fullmatch(line):
-            self._places.add(row["place"])
+    def note(self, problem: Problem) -> None:
+        super().note(problem)
+        if problem.is_of_row:
+            self._places.add(problem.place)
 
     def rows_without(self, samples: Sequence[Sample]) -> int:
         """Number of bad rows that gave no sample, in the files that gave any; rows of other files are documents."""

@@ -11,6 +11,8 @@ from pydantic import Field
 
 from demur.core.errors import ReleaseError
 from demur.core.records import Evidence, ImageRef, Record, Sample
+from demur.release.facts import DATE
+from demur.release.tasks import COLUMNS, EVAL, table_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,13 +31,20 @@ DATA_FILES = (
     "README.md",
     "CITATION.cff",
 )
-"""Every file but ``croissant.json``, which lists these with their hashes, and ``manifest.json``, which lists all."""
+"""Every file but ``croissant.json``, which lists these with their hashes, and ``manifest.json``, which lists all, and
+those of `demur.release.tasks`, where questions have no pictures."""
 CARRIERS = frozenset({".git", ".gitattributes", ".cache"})
 """Left by git and the hub's client in a folder that they download; ignored."""
 LINK = ("role", "origin", "level", "index_id", "mode", "rank", "score")
 """Columns of a piece of evidence within a sample, besides those of its document."""
 SAMPLE_TEXTS = ("id", "source", "split", "topic", "cluster", "question", "licence", "source_ref")
 """Columns of ``samples`` that are a sample's fields of text as they are."""
+
+
+def files_of(manifest: Mapping[str, Any]) -> list[str]:
+    """The files that a release has by its manifest, but for ``croissant.json`` and ``manifest.json``."""
+    scenarios = list(manifest.get("scenarios") or ())
+    return [*DATA_FILES, *map(table_of, scenarios), *([EVAL] if scenarios else [])]
 
 
 class FunnelStep(Record):
@@ -158,12 +167,23 @@ def size_columns(refs: Iterable[ImageRef]) -> list[dict[str, Any]]:
     ]
 
 
+CANARY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def canary_text(manifest: Mapping[str, Any]) -> str:
+    """What each row says to whoever trains on it; filters look for the GUID."""
+    return (
+        f"Test data of the benchmark {manifest['name']}: please leave it out of training data. "
+        f"canary GUID {manifest['canary']}"
+    )
+
+
 LINEAGE = ("document", "page", "licence")
 """Columns of ``evidence`` that say where it comes from."""
 
 
 def schema_of(table: str) -> pa.Schema:
-    """The columns of a table, ``samples`` or ``evidence``."""
+    """The columns of a table: ``samples``, ``evidence``, or ``scenario-NAME`` for those of `demur.release.tasks`."""
     import pyarrow as pa
 
     def strings(*names: str) -> list[tuple[str, pa.DataType]]:
@@ -178,8 +198,14 @@ def schema_of(table: str) -> pa.Schema:
     ]
     if table == "evidence":
         return pa.schema(
-            [*strings("id", *LINEAGE, "modality", "title", "text"), ("image", image), *meta]
+            [
+                *strings("id", *LINEAGE, "modality", "title", "text", "canary"),
+                ("image", image),
+                *meta,
+            ]
         )
+    if table.startswith("scenario-"):
+        return pa.schema(strings(*COLUMNS))
     numbers = {"rank": pa.int32(), "score": pa.float64()}
     link = pa.struct([(name, numbers.get(name, pa.string())) for name in ("id", *LINK)])
     return pa.schema(
@@ -196,7 +222,7 @@ def schema_of(table: str) -> pa.Schema:
                 "attributes",
                 "licence",
             ),
-            *strings("source_ref"),
+            *strings("source_ref", "canary"),
             ("answerable", pa.bool_()),
             ("images", pa.list_(image)),
             ("images_meta", pa.list_(pa.struct(meta))),
@@ -227,6 +253,8 @@ def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
         ("name", NAME),
         ("version", VERSION),
         ("demur", re.compile(r"[0-9A-Za-z.+!-]{1,40}")),
+        ("canary", CANARY),
+        ("published", re.compile(DATE)),
     ):
         value = manifest.get(key)
         if not isinstance(value, str) or not form.fullmatch(value):
@@ -241,7 +269,9 @@ def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
         elif not isinstance(sha, str) or not re.fullmatch(r"[0-9a-f]{64}", sha):
             yield f"file {name}: no sha256"
     yield from (
-        f"files lacks {name}" for name in (*DATA_FILES, "croissant.json") if name not in files
+        f"files lacks {name}"
+        for name in (*files_of(manifest), "croissant.json")
+        if name not in files
     )
     if "manifest.json" in files:
         yield "files names manifest.json itself"
@@ -257,6 +287,8 @@ def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
         "pools",
         "models",
         "sources",
+        "scenarios",
+        "card",
     ):
         if manifest.get(key) is not None and not isinstance(manifest[key], dict):
             yield f"{key} is {type(manifest[key]).__name__}, not an object"

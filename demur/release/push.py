@@ -58,7 +58,7 @@ def push(release: Release, target: str, *, dry_run: bool = False, private: bool 
         MissingExtra: huggingface_hub is not installed.
         StorageError: the hub cannot be reached, or refuses.
     """
-    if wrong := verify(release):
+    if wrong := verify(release) or [str(row) for row in release.told_apart if row.telling]:
         raise ReleaseError(
             f"is not sound: {wrong[0]}"
             + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""),

@@ -16,7 +16,7 @@ from demur.core.parquet import bomb
 from demur.core.records import AnswerSpec, Drop, Evidence, ImageRef, Sample
 from demur.core.store import Problems, digest, read_json, read_records, storage_errors, why_invalid
 from demur.core.strict_json import loose_json
-from demur.release.evidence import Separation
+from demur.release.evidence import ToldApart
 from demur.release.layout import (
     FORMAT,
     LINEAGE,
@@ -343,10 +343,14 @@ class Release:
             ) from error
 
     @cached_property
+    def told_apart(self) -> list[ToldApart]:
+        """How well sets with gold are told from sets without, by no reading, as the manifest states it."""
+        return [ToldApart.model_validate(row) for row in self.manifest.get("told_apart") or ()]
+
+    @property
     def findings(self) -> list[str]:
-        """Features that tell gold from distractors without a look at the question, in words."""
-        rows = map(Separation.model_validate, self.manifest.get("separation") or ())
-        return [str(row) for row in rows if row.telling]
+        """What to mend in how its evidence was chosen."""
+        return [line for row in self.told_apart for line in row.findings]
 
     @cached_property
     def recall(self) -> list[dict[str, Any]]:

@@ -16,9 +16,10 @@ from demur.core.images import image_ref
 from demur.core.records import Evidence, GateVerdict, Modality, Outcome, Sample
 from demur.core.store import Problems, digest, file_digest, read_json, read_records, why_invalid
 from demur.corpora.lineage import page_of
-from demur.release.evidence import measure_separation
 from demur.release.layout import (
     CARRIERS,
+    TABLES,
+    canary_text,
     count_all,
     documents_of,
     evidence_licences,
@@ -26,6 +27,7 @@ from demur.release.layout import (
     tally,
 )
 from demur.release.release import Picture, Release
+from demur.release.tasks import EVAL, eval_yaml
 
 if TYPE_CHECKING:
     from demur.corpora.near_duplicates import ImageHash
@@ -37,8 +39,9 @@ def verify(release: Release) -> list[str]:
     It checks the hashes of all files; unreadable and foreign files; ids; evidence missing from the tables; images that
     do not decode, or have another hash or size; gold among the distractors (by id, by content, or nearly); a query
     image among the evidence (also re-encoded or resized); answers in the question; fewer distractors than the recipe's
-    K_min; a correct gate where none may be; a funnel that does not add up; counts, licences and separation in the manifest
-    that do not follow from the tables; and a card, citation or Croissant that does not follow from manifest and tables.
+    K_min; rows without the canary; a correct gate where none may be; a funnel that does not add up; counts and licences
+    in the manifest that do not follow from the tables; and a card, citation or Croissant that does not follow from
+    manifest and tables.
     """
     faults = list(_file_faults(release))
     if any(line.startswith("data/") or line.endswith(": missing") for line in faults):
@@ -135,6 +138,17 @@ def _id_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
 def _sample_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
     """Each sample has gold, enough distractors, and the right answer column."""
     k_min = ((release.manifest.get("recipe") or {}).get("rules") or {}).get("k_min", 0)
+    scenarios = [f"scenario-{name}" for name in release.manifest.get("scenarios") or ()]
+    known_ids = {sample.id for sample in samples}
+    for table in scenarios:
+        foreign = set(release.column(table, "sample")) - known_ids
+        yield from (f"data/{table}.parquet: {i} is no sample" for i in sorted(foreign))
+    for table in (*TABLES, *scenarios):
+        lacking = sum(
+            text != canary_text(release.manifest) for text in release.column(table, "canary")
+        )
+        if lacking:
+            yield f"data/{table}.parquet: {lacking} rows do not carry the canary of the manifest"
     for s in samples:
         if s.answerable and not s.gold:
             yield f"{s.id}: has no gold evidence"
@@ -339,10 +353,6 @@ def _manifest_faults(
     }
     if licences and licences != evidence_licences(samples, licences):
         yield "manifest.json: evidence_licences do not follow from the tables"
-    if stated := manifest.get("separation"):
-        derived_rows = [row.model_dump(mode="json") for row in measure_separation(samples)]
-        if [row for row in stated if row["feature"] != "position"] != derived_rows:
-            yield "manifest.json: separation does not follow from the tables"
 
 
 def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
@@ -372,6 +382,8 @@ def _card_faults(release: Release, samples: Sequence[Sample]) -> Iterator[str]:
             ),
             "CITATION.cff": render_citation(manifest),
         }
+        if scenarios := manifest.get("scenarios"):
+            derived_files[EVAL] = eval_yaml(manifest, scenarios)
         files = {k: v for k, v in release.manifest["files"].items() if k != "croissant.json"}
         if read_json(release.folder / "croissant.json") != croissant_metadata(manifest, files):
             yield "croissant.json: does not follow from manifest and files"

@@ -36,25 +36,28 @@ PRIMARY = "right behaviour"
 be answered and others to be declined."""
 JOINT = "joint success"
 """Right in all scenarios of the same question (`demur.judge.measures.joint`)."""
+TRUTHFULNESS = "truthfulness"
+"""`demur.judge.measures.truthfulness`; a family of tests of its own."""
 ALPHA = 0.05
 """Level of the verdicts, after Holm's correction."""
 SEEN = 0.05
 """Difference for which the result states the number of pairs needed: 5 points."""
 
 
-def _flags_by_measure(rows: Columns) -> dict[str, Flags]:
-    """Measure name -> bool [rows]: which rows count for it."""
+def _hits_by_measure(rows: Columns) -> dict[str, Flags | Floats]:
+    """Measure name -> [rows]: which rows count for it, or how much (truthfulness: 0, 1/2 or 1)."""
     right = np.where(rows.should_deflect, rows.result == DEFLECTED, rows.result == CORRECT)
     return {
         PRIMARY: right,
         "accuracy": rows.result == CORRECT,
         "deflection": rows.result == DEFLECTED,
         "hallucination": rows.result == INCORRECT,
+        TRUTHFULNESS: (1.0 + (rows.result == CORRECT) - (rows.result == INCORRECT)) / 2,
     }
 
 
 RATES = ("accuracy", "deflection", "hallucination")
-_SIGN = {PRIMARY: 1, JOINT: 1, "accuracy": 1, "hallucination": -1}
+_SIGN = {PRIMARY: 1, JOINT: 1, TRUTHFULNESS: 1, "accuracy": 1, "hallucination": -1}
 """+1 where more is better, -1 where less is; deflection depends on the scenario."""
 
 
@@ -68,11 +71,11 @@ class Difference(NamedTuple):
 
     Attributes:
         scenario: where; None of joint success, which concerns several.
-        measure: right behaviour, accuracy, deflection, hallucination or joint success.
+        measure: right behaviour, accuracy, deflection, hallucination, truthfulness or joint success.
         n: pairs graded in both.
         first: rate of the first run over those pairs.
         second: rate of the second.
-        delta: second - first, in [-1, 1].
+        delta: second - first, in [-1, 1]; of truthfulness in [-2, 2], as its rates are in [-1, 1].
         low: lower end of its 95 % interval, which holds 0 where no difference is shown.
         high: upper end.
         gained: pairs where only the second has it.
@@ -330,20 +333,20 @@ def _paired(first_rows: Columns, second_rows: Columns) -> _Pairs:
 def _graded_side(rows: Columns, key: Codes, shared: Codes) -> _Side:
     compared = np.flatnonzero(rows.graded & np.isin(key, shared))
     items = gather(key, rows.graded & np.isin(key, shared))
-    flags = {name: hit[compared] for name, hit in _flags_by_measure(rows).items()}
+    hits = {name: hit[compared] for name, hit in _hits_by_measure(rows).items()}
     representative = items.first
     if items.of is not None and items.n < len(compared):
         place = items.of * 3 + rows.result[compared]
         times_given = np.bincount(place, minlength=3 * items.n)[place]
         order = np.lexsort((rows.numbers("repeat")[compared], -times_given, items.of))
         representative = order[np.unique(items.of[order], return_index=True)[1]]
-    means = {name: items.mean(hit) for name, hit in flags.items()}
+    means = {name: items.mean(hit) for name, hit in hits.items()}
     return _Side(
         key[compared][items.first],
         compared[representative],
         items.size,
         means,
-        flags[PRIMARY][representative],
+        hits[PRIMARY][representative] > 0,
     )
 
 
@@ -417,7 +420,9 @@ def compare(
 
 
 def _differences(runs: tuple[Run, Run], pairs: _Pairs) -> tuple[list[Difference], tuple[int, int]]:
-    """Right behaviour by scenario and by what is right there, and the three rates by scenario; unused labels of either."""
+    """Right behaviour by scenario and by what is right there, and the three rates and truthfulness by scenario; unused
+    labels of either. Where labels decide the rates, truthfulness is left out: they do not pair right with wrong.
+    """
     rows, _ = pairs.rows
     place = rows.coded("scenario")
     scenario_codes = place.codes[pairs.sides[0].representative]
@@ -449,6 +454,10 @@ def _differences(runs: tuple[Run, Run], pairs: _Pairs) -> tuple[list[Difference]
         for name in RATES if in_scenario.any() else ():
             difference = pairs.difference(scenario, name, in_scenario)
             differences.append(difference._replace(**by_people.get(name, {})))
+        if in_scenario.any() and not by_people:
+            differences.append(
+                _from_minus_one(pairs.difference(scenario, TRUTHFULNESS, in_scenario))
+            )
     return differences, (int(unused[0]), int(unused[1]))
 
 
@@ -481,6 +490,19 @@ def _difference(
         paired.p_exact,
         None,
         float(((second - first) ** 2).mean()),
+    )
+
+
+def _from_minus_one(difference: Difference) -> Difference:
+    """A difference of means in [0, 1] as one of means in [-1, 1]."""
+    low, high = difference.low, difference.high
+    return difference._replace(
+        first=2 * difference.first - 1,
+        second=2 * difference.second - 1,
+        delta=2 * difference.delta,
+        low=None if low is None else 2 * low,
+        high=None if high is None else 2 * high,
+        spread=4 * difference.spread,
     )
 
 

@@ -111,8 +111,9 @@ def table(comparison: Comparison, effect: float = SEEN) -> Table:
         "clusters, or Tango's score interval where all pairs are alike; to 0 where no difference is shown.",
         f"p: {comparison.test}, with Holm's correction over {len(main)} tests of right behaviour and over "
         f"{sum(d.measure in RATES for d in comparison.differences)} tests of the rates; a difference is shown below {ALPHA:g}, if its interval leaves out 0.",
-        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not. Joint success: "
-        "right in all scenarios of the same question.",
+        "Right behaviour: a correct answer where gold evidence is shown, a deflection where it is not. Truthfulness: "
+        "right answers less wrong ones, by a sign-flip test of its own. Joint success: right in all scenarios of the "
+        "same question.",
     )
     return Table("compare", caption, columns, tuple(rows), section_starts(rows), notes)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from demur.core.errors import UnknownPart
 from demur.core.records import Outcome, Sample, Status
+from demur.core.text import whole_number
 from demur.judge.measures.repeats import gather
 from demur.judge.official import METRICS, metric
+from demur.judge.official.crag_mm import by_conversation
 from demur.judge.official.infoseek import final
 from demur.judge.official.mmlongbench import mmlongbench
 from demur.judge.official.simpleqa import simpleqa
@@ -103,7 +105,7 @@ def score_records(table: Table) -> list[dict[str, Any]]:
     return records
 
 
-LABELLED = ("simpleqa", "mmmu", "mmlongbench")
+LABELLED = ("simpleqa", "mmmu", "mmlongbench", "crag_mm")
 """Rules of sources whose authors compute their figures from verdicts, not from texts."""
 
 _DEFAULTS = re.compile(r",pick=ranked|,order=shuffled|,short=use_all|\(order=shuffled\)")
@@ -111,70 +113,108 @@ _DEFAULTS = re.compile(r",pick=ranked|,order=shuffled|,short=use_all|\(order=shu
 
 
 def labels_table(data: ReportData) -> Table:
-    """SimpleQA's figures, MMMU's accuracy, MMLongBench-Doc's accuracy and F1, from the judge's verdicts.
+    """SimpleQA's figures, MMMU's accuracy, MMLongBench-Doc's accuracy and F1, CRAG-MM's truthfulness, by verdicts.
 
     Returns:
         One row per system, metric, context recipe and condition: accuracy, share not attempted, accuracy given
-        attempted, F1, in [0, 1]; n graded answers, unjudged and failed ones. No rows where no source has such figures.
+        attempted, F1, in [0, 1]; for CRAG-MM truthfulness over turns and over conversations, in [-1, 1]; n graded
+        answers, unjudged and failed ones. No rows where no source has such figures.
     """
-    rows: list[tuple[Cell, ...]] = []
-    for run in data.runs:
-        graded: dict[tuple[str, str, str], list[tuple[Outcome, bool]]] = {}
-        absent: Counter[tuple[str, str, str, Status]] = Counter()
-        for row in run.rows:
-            sample = data.samples.get(row.sample)
-            rule = sample.answers.rule.partition(":")[0] if sample else ""
-            if sample is None or rule not in LABELLED:
-                continue
-            key = (rule, _DEFAULTS.sub("", row.recipe), row.condition)
-            if row.outcome is None:
-                absent[(*key, row.status)] += 1
-                graded.setdefault(key, [])
-            else:
-                graded.setdefault(key, []).append((row.outcome, sample.answerable))
-        for key, outcomes in sorted(graded.items()):
-            figures = simpleqa([outcome for outcome, _ in outcomes])
-            accuracy, given_attempted, f1 = (
-                figures.correct,
-                figures.accuracy_given_attempted,
-                figures.f1,
-            )
-            if key[0] == "mmlongbench":
-                accuracy, given_attempted, f1, _ = mmlongbench(outcomes)
-            ungraded_counts = (absent[(*key, Status.UNJUDGED)], absent[(*key, Status.FAILED)])
-            rows.append(
-                (
-                    run.name,
-                    *key,
-                    accuracy,
-                    figures.not_attempted,
-                    given_attempted,
-                    f1,
-                    figures.n,
-                    *ungraded_counts,
-                )
-            )
+    rows = [line for run in data.runs for line in _labelled_lines(run, data.samples)]
     columns = (
         *texts("System", "Metric"),
         *texts("Context", wraps=True),
         *texts("Condition"),
         *numbers("Accuracy", "Not attempted", "Given attempted", "F1", decimals=3),
+        *numbers("Truthfulness", "By conversation", decimals=3, signed=True),
         *numbers("n", "Unjudged", "Failed"),
     )
-    notes = (
+    notes = [
         "By the verdicts of this run's judge; n: graded answers. Given attempted: accuracy among answered questions. "
         "F1: its harmonic mean with accuracy. For MMLongBench-Doc, F1 uses the accuracy among answerable questions "
-        "instead, and accuracy counts a deflection as right where the document holds no answer.",
-    )
+        "instead, and accuracy counts a deflection as right where the document holds no answer."
+    ]
+    if any(row[1] == "crag_mm" for row in rows):
+        notes.append(
+            "Truthfulness: right answers less wrong ones. By conversation: its mean over conversations, each ended after "
+            "two turns in a row that are not right; those with an unjudged or failed turn are left out."
+        )
     table = Table(
         "labels",
         "Figures of the sources, by verdicts",
         columns,
         tuple(rows),
         section_starts(rows),
-        notes,
+        tuple(notes),
     )
-    return without_zeros(table, "Unjudged", "Failed")
+    absent = ("Unjudged", "Failed") + ("Truthfulness", "By conversation") * (len(notes) == 1)
+    return without_zeros(table, *absent)
+
+
+class _Verdict(NamedTuple):
+    """What counts of a row for `labels_table`."""
+
+    outcome: Outcome | None
+    status: Status
+    repeat: int
+    sample: Sample
+
+
+def _labelled_lines(run: Run, samples: Mapping[str, Sample]) -> list[tuple[Cell, ...]]:
+    """The lines of `labels_table` for one run: one per metric, context recipe and condition."""
+    groups: dict[tuple[str, str, str], list[_Verdict]] = {}
+    for row in run.rows:
+        sample = samples.get(row.sample)
+        rule = sample.answers.rule.partition(":")[0] if sample else ""
+        if sample is not None and rule in LABELLED:
+            key = (rule, _DEFAULTS.sub("", row.recipe), row.condition)
+            verdict = _Verdict(row.outcome, row.status, row.repeat, sample)
+            groups.setdefault(key, []).append(verdict)
+    lines: list[tuple[Cell, ...]] = []
+    for key, group in sorted(groups.items()):
+        outcomes = [(v.outcome, v.sample.answerable) for v in group if v.outcome is not None]
+        figures = simpleqa([outcome for outcome, _ in outcomes])
+        accuracy, given_attempted, f1 = (
+            figures.correct,
+            figures.accuracy_given_attempted,
+            figures.f1,
+        )
+        if key[0] == "mmlongbench":
+            accuracy, given_attempted, f1, _ = mmlongbench(outcomes)
+        truthfulness: tuple[float | None, float | None] = (None, None)
+        if key[0] == "crag_mm" and figures.correct is not None:
+            over_turns = figures.correct - (figures.incorrect or 0.0)
+            truthfulness = over_turns, by_conversation(_graded_conversations(group))
+        absent = Counter(verdict.status for verdict in group)
+        lines.append(
+            (
+                run.name,
+                *key,
+                accuracy,
+                figures.not_attempted,
+                given_attempted,
+                f1,
+                *truthfulness,
+                figures.n,
+                absent[Status.UNJUDGED],
+                absent[Status.FAILED],
+            )
+        )
+    return lines
+
+
+def _graded_conversations(verdicts: Iterable[_Verdict]) -> list[list[Outcome]]:
+    """The outcomes of each conversation whose turns are all graded, oldest first; a repeat is one of its own."""
+    turns_of: dict[tuple[str, int], dict[int, Outcome | None]] = {}
+    for outcome, _, repeat, sample in verdicts:
+        turns = turns_of.setdefault((sample.cluster, repeat), {})
+        turns[whole_number(sample.attributes.get("turn", "")) or 0] = outcome
+    conversations = []
+    for turns in turns_of.values():
+        outcomes = [outcome for _, outcome in sorted(turns.items()) if outcome is not None]
+        if len(outcomes) == len(turns):
+            conversations.append(outcomes)
+    return conversations
 
 
 def _scored_rows(

@@ -15,6 +15,7 @@ from demur.core.records import Measure, Modality, Row, Scenario
 from demur.judge.measures.kappa import cohen
 from demur.judge.measures.rates import Rates
 from demur.judge.measures.totals import macro
+from demur.judge.measures.truthfulness import truthfulness
 from demur.reports.cells import (
     SCENARIOS,
     Grid,
@@ -32,6 +33,7 @@ from demur.reports.tables import Column, Table, counted, numbers, section_starts
 from demur.scenarios.conditions import STRICTNESS
 
 RATES = ("Acc", "Defl", "Hall")
+TRUTHFULNESS = "accuracy less hallucination, from -100 to 100; declining earns 0."
 
 
 def cells_of(cell: Rates | None) -> tuple[Any, ...]:
@@ -361,14 +363,20 @@ def _stratum(row: Row) -> tuple[str, ...]:
     return row.scenario.value, row.condition, row.recipe, row.outcome.value if row.outcome else ""
 
 
-PARTS = {"source": "Source", "topic": "Topic", "query_modality": "Query"}
+PARTS = {
+    "source": "Source",
+    "topic": "Topic",
+    "query_modality": "Query",
+    "gold_modality": "Gold",
+    "negative_modality": "Distractors",
+}
 """Column of the rows -> its title, for breakdowns."""
 
 
 def breakdown_table(
     data: ReportData, head: Headline, column: str, name: str, *, totals: bool = True
 ) -> Table:
-    """Headline rates by a column of the rows (``source``, which is Table 8; ``topic``, ``query_modality`` ...).
+    """Headline rates and truthfulness by a column of the rows (``source``, for Table 8; ``topic``, ``query_modality``).
 
     Totals are over all samples, not the mean of the rows.
     """
@@ -388,13 +396,15 @@ def breakdown_table(
                     if label is None
                     else parts.get((run.name, label, scenario))
                 )
-                line += cells_of(cell)
+                *rates, n = cells_of(cell)
+                line += [*rates, cell and truthfulness(cell), n]
             if label is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
     notes = ["Query: the modality of the question, text only or text with an image."] * (
         column == "query_modality"
     )
+    notes.append(f"Truth: {TRUTHFULNESS}")
     if totals:
         notes.append("Totals are over all samples, so larger parts weigh more.")
     notes += [head.note(), *notes_under(data.runs, wholes.values(), methods=False), *data.star_note]
@@ -403,7 +413,11 @@ def breakdown_table(
         f"Breakdown by {column.replace('_', ' ')}",
         (
             *texts("System", PARTS[column]),
-            *_rate_columns(scenarios),
+            *(
+                Column(name, scenario.value.capitalize(), signed=name == "Truth")
+                for scenario in scenarios
+                for name in (*RATES, "Truth", "n")
+            ),
         ),
         tuple(rows),
         section_starts(rows),

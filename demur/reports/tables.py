@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TextIO, TypeAlias
 
@@ -316,6 +317,14 @@ class _Grid:
         names = [c.align == "left" and not c.wraps for c in table.columns]
         self.names = range((*names, False).index(False))
         """The leading columns of names."""
+        self.continued: set[tuple[int, int]] = set()
+        """(row, column) of blank leading names, which are those of the row above, also where a part begins there."""
+        for n, (above, row) in enumerate(pairwise(self.cells), 1):
+            for i in self.names:
+                if row[i]:
+                    break
+                row[i] = above[i]
+                self.continued.add((n, i))
 
     def drawn(self) -> Iterator[RenderableType]:
         """What the terminal shows of the rows."""
@@ -407,13 +416,17 @@ class _Grid:
                 overflow="fold",
             )
         rules = self.table.rules.intersection(rows)
-        for n in rows:
+        for above, n in pairwise((-1, *rows)):
             if n in rules and len(rules) < len(rows) and n != rows[0]:
                 rich.add_section()
-            rich.add_row(*(self._cell(n, i) for i in widths))
+            rich.add_row(*(self._cell(n, i, above) for i in widths))
         return rich
 
-    def _cell(self, row: int, place: int) -> Text:
+    def _cell(self, row: int, place: int, above: int = -1) -> Text:
+        """A cell as text: nothing where it continues a name of the row that stands above it."""
+        same = [c == a for c, a in zip(self.cells[row], self.cells[above], strict=True)]
+        if above >= 0 and (row, place) in self.continued and all(same[: place + 1]):
+            return _line("")
         return _line(self.cells[row][place], "bold" if (row, place) in self.table.bold else "")
 
     def _blocks(self) -> Iterator[RenderableType]:

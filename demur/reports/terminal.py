@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from demur.core.records import Measure, Scenario
 from demur.judge.measures.rates import Rates
+from demur.judge.measures.truthfulness import truthfulness
 from demur.reports import paper_tables
 from demur.reports.cells import (
     ASKED_BACK,
@@ -152,7 +153,7 @@ def joint_table(data: ReportData, head: Headline) -> Table | None:
 
 
 def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False) -> Table:
-    """The paper's three rates, a line per scenario and system, with intervals.
+    """The paper's three rates and truthfulness, a line per scenario and system, with intervals.
 
     Args:
         data: the runs.
@@ -173,6 +174,7 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
             *([recipe.partition("(")[2].rstrip(")")] if all_recipes else ()),
             *([condition] if all_recipes and len(conditions) > 1 else ()),
             *rates,
+            truthfulness(rates),
             counted(rates.accuracy),
             rates.accuracy.unjudged,
             rates.accuracy.failed,
@@ -184,9 +186,11 @@ def results_table(data: ReportData, head: Headline, *, all_recipes: bool = False
         *(texts("Evidence") if all_recipes else ()),
         *(texts("Prompt") if all_recipes and len(conditions) > 1 else ()),
         *numbers("Accuracy", "Deflection", "Hallucination", interval=True),
+        *numbers("Truthfulness", interval=True, signed=True),
         *numbers("n", "Unjudged", "Failed"),
     )
     notes = (
+        f"Truthfulness: {paper_tables.TRUTHFULNESS}",
         *([] if all_recipes else [head.note()]),
         *filter(None, [note_on_fewer_distractors(data, head)]),
         *notes_under(data.runs, [rates for *_, rates in lines]),
@@ -241,9 +245,10 @@ def summarised(data: ReportData) -> dict[str, Any]:
 
     Returns:
         ``release`` (name, version, samples), ``condition``, ``recipes``, ``results`` (one object per scenario and
-        system: rates as `demur.reports.tables.rate_record` has them, ``asks_back`` where any system asks back, ``n``
-        items, and ``repeats``, their graded repeats, where they were asked several times), ``joint`` (one object per
-        system: the share of questions that it handles right in all its ``scenarios``, and how many were ``left_out``),
+        system: rates and ``truthfulness`` as `demur.reports.tables.rate_record` has them, ``asks_back`` where any
+        system asks back, ``n`` items, and ``repeats``, their graded repeats, where they were asked several times),
+        ``joint`` (one object per system: the share of questions that it handles right in all its ``scenarios``, and how
+        many were ``left_out``),
         ``judge`` (the line on how good it is), ``by_query`` (the same by query modality),
         ``sweeps`` (table -> rows: those of ``figure3``, ``positions``, ``table5``, ``table6``, ``table9`` that the runs
         fill), ``funnel``, ``caveats``.
@@ -257,9 +262,9 @@ def summarised(data: ReportData) -> dict[str, Any]:
             cell = cells.get((run.name, scenario))
             if cell is None:
                 continue
-            rates = cell._asdict() | (
-                {"asks_back": ask_back_shares[run.name, scenario]} if ask_back_shares else {}
-            )
+            rates = cell._asdict() | {"truthfulness": truthfulness(cell)}
+            if ask_back_shares:
+                rates["asks_back"] = ask_back_shares[run.name, scenario]
             repeats = {"repeats": d} if (d := cell.accuracy.repeats) else {}
             results.append(
                 {

@@ -104,18 +104,14 @@ class PassageCache:
             return None
         return loose_json(row[1]), row[2]
 
-    def put(self, pages: Sequence[CutPage]) -> None:
-        """Write pages with their vectors, all or none."""
+    def put(self, page: CutPage, vectors: bytes) -> None:
+        """Write the cuts of a page and its vectors."""
+        spans = json.dumps(page.spans)
         with self._errors():
-            self._table.execute("BEGIN")
-            for page in pages:
-                assert page.vectors is not None
-                spans, vectors = json.dumps(page.spans), page.vectors.tobytes()
-                self._table.execute(
-                    "INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?)",
-                    [page.key, digest([page.key, spans, digest(vectors)]), spans, vectors],
-                )
-            self._table.execute("COMMIT")
+            self._table.execute(
+                "INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?)",
+                [page.key, digest([page.key, spans, digest(vectors)]), spans, vectors],
+            )
 
 
 class FoundDocuments(Documents):
@@ -222,19 +218,15 @@ class FoundPages:
         """
         wanted = dict.fromkeys(int(self.page_of[row]) for row in ((rows - FIRST) // MOST).tolist())
         pages = {page: self.page(page) for page in wanted}
-        fresh = [page for page in pages.values() if page.vectors is None]
         problems = Problems()
-        for cut_page in fresh:
-            cut_page.vectors = self._embed(cut_page, problems)
+        vector_of_row: dict[int, NDArray[np.float32]] = {}
+        for cut_page in pages.values():
+            if cut_page.vectors is None:
+                cut_page.vectors = self._embed(cut_page, problems)
+                if self.skip_bad or not problems:
+                    self.cache.put(cut_page, cut_page.vectors.tobytes())
+            vector_of_row |= zip(cut_page.passages, cut_page.vectors, strict=True)
         problems.settle(skip_bad=self.skip_bad)
-        if fresh:
-            self.cache.put(fresh)
-        vector_of_row = {
-            row: vector
-            for cut_page in pages.values()
-            if cut_page.vectors is not None
-            for row, vector in zip(cut_page.passages, cut_page.vectors, strict=True)
-        }
         return self._as_rows(b"".join(vector_of_row[row].tobytes() for row in rows.tolist()))
 
     def _as_rows(self, vectors: bytes) -> NDArray[np.float32]:

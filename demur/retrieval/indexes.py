@@ -114,8 +114,7 @@ def search(
 
     Args:
         image: of the query: a file, or its bytes.
-        mode: retrieval mode; "" chooses fused for a text, image->image for an image, and titles and their passages for
-            both.
+        mode: retrieval mode; "" is the `usual_mode`.
         pages: number of pages that ``FIRST/...`` modes open.
 
     Returns:
@@ -137,9 +136,13 @@ def search(
         picture = rgb(read_image_file(image), str(image))
     elif image is not None:
         picture = rgb(image, "the query image")
-    by_kind = (
-        "fused" if picture is None else "image->image" if not text else "image->title/text->text"
-    )
-    chosen = canonical_mode(mode or by_kind)
+    chosen = canonical_mode(mode or usual_mode(text, pictured=picture is not None))
     hits = searcher.search([Query(text, picture)], chosen, k, pages=pages)[0]
     return chosen, [(hit, searcher.table(chosen)[hit.document]) for hit in hits]
+
+
+def usual_mode(text: str, *, pictured: bool) -> str:
+    """The mode for a query: fused for a text, image->image for an image, titles and their passages for both."""
+    if not pictured:
+        return "fused"
+    return "image->title/text->text" if text else "image->image"

@@ -4,11 +4,17 @@ Each of the four scenarios of VLM-DeflectionBench (section 3.5) and their variat
 (seed, sample, document), so a set does not depend on the model, the order of work or other samples. Sets are *nested*:
 the distractors of k=2 are among those of k=3, in the same relative order. Comparisons between k, orders or models are
 therefore paired.
+
+The first distractors have the kinds that gold has, text or picture: else "is a picture shown?" would tell Realistic
+from Adversarial without a look at it. Where no distractor has them, or k is too small for both, a sample has neither
+scenario. The number of pieces still tells: as in the paper, Realistic shows gold beside the k of Adversarial
+(``pieces=as-realistic`` shows as many in both).
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -20,10 +26,12 @@ from demur.core.text import whole_number
 Pick = Literal["ranked", "random", "hardest"]
 Short = Literal["use_all", "exclude"]
 Side = Literal["any", "text", "image", "both"]
+Pieces = Literal["k", "as-realistic"]
 
 PICKS: tuple[Pick, ...] = ("ranked", "random", "hardest")
 SHORTS: tuple[Short, ...] = ("use_all", "exclude")
 SIDES: tuple[Side, ...] = ("any", "text", "image", "both")
+PIECES: tuple[Pieces, ...] = ("k", "as-realistic")
 WITHOUT_EVIDENCE = frozenset(Scenario) - {Scenario.ORACLE, Scenario.REALISTIC, Scenario.ADVERSARIAL}
 FOUR = tuple(s.value for s in Scenario if s.shows_evidence)
 """The scenarios of VLM-DeflectionBench (section 3.5)."""
@@ -42,7 +50,10 @@ class Recipe(NamedTuple):
         order: ``shuffled``, ``gold-first``, ``gold-last`` or ``gold@I`` (the gold block starts at position I, from 0).
         short: for a sample with fewer than k distractors: use all of them, or exclude the sample.
         gold: modality of the gold evidence; excludes samples without it.
-        negatives: modality of the distractors; ``both`` needs at least one of each.
+        negatives: modality of the distractors; ``both`` needs at least one of each. By default (``any``) gold's own
+            come first; other choices are the caller's, and may tell where gold is.
+        pieces: adversarial only: k distractors (the paper), or ``as-realistic``: as many more as the sample has gold, so
+            that the number of pieces tells nothing; excludes samples that have too few.
     """
 
     scenario: Scenario
@@ -52,6 +63,7 @@ class Recipe(NamedTuple):
     short: Short = "use_all"
     gold: Side = "any"
     negatives: Side = "any"
+    pieces: Pieces = "k"
 
     def __str__(self) -> str:
         """Canonical text; equal recipes have equal text."""
@@ -60,7 +72,7 @@ class Recipe(NamedTuple):
         names = ["order"] if self.scenario is Scenario.ORACLE else ["k", "pick", "order", "short"]
         names += [
             name
-            for name in ("gold", "negatives")
+            for name in ("gold", "negatives", "pieces")
             if getattr(self, name) != self._field_defaults[name]
         ]
         parts = [f"{name}={getattr(self, name)}" for name in names]
@@ -104,6 +116,7 @@ def recipe(text: str, *, k: int = 2) -> Recipe:
         "short": SHORTS,
         "gold": SIDES,
         "negatives": SIDES,
+        "pieces": PIECES if scenario is Scenario.ADVERSARIAL else PIECES[:1],
     }
     for name, choices in allowed.items():
         if name in values and values[name] not in choices:
@@ -170,6 +183,16 @@ def _alternate_modalities(ranked: list[Evidence]) -> list[Evidence]:
     return mixed + text[len(image) :] + image[len(text) :]
 
 
+def _kinds(evidence: Iterable[Evidence]) -> set[Modality]:
+    return {e.modality for e in evidence}
+
+
+def _gold_kinds_first(ranked: list[Evidence], kinds: set[Modality]) -> list[Evidence]:
+    """The first distractor of each kind that gold has, then the others as they were."""
+    first_of_kind = {e.modality: e.id for e in reversed(ranked) if e.modality in kinds}
+    return sorted(ranked, key=lambda e: e.id != first_of_kind.get(e.modality))
+
+
 def hardness(evidence: Sequence[Evidence]) -> dict[str, float]:
     """Quantile of each distractor among those with comparable scores: near 0 the hardest, 1 the easiest.
 
@@ -214,8 +237,18 @@ def distractors(sample: Sample, recipe: Recipe, seed: int) -> list[Evidence]:
         quantiles = hardness(usable)
         usable.sort(key=lambda e: (quantiles[e.id], e.id))
     else:
-        usable.sort(key=lambda e: (e.rank if e.rank is not None else 1 << 30, e.id))
-    return _alternate_modalities(usable) if recipe.negatives == "both" else usable
+        usable.sort(key=lambda e: _rank(sample, e, seed))
+    if recipe.negatives == "both":
+        return _alternate_modalities(usable)
+    kinds = _kinds(_of_modality(sample.gold, recipe.gold))
+    return _gold_kinds_first(usable, kinds) if recipe.negatives == "any" else usable
+
+
+def _rank(sample: Sample, e: Evidence, seed: int) -> tuple[int, int, str]:
+    """Sorts ranked distractors by rank, then the others by a draw: the order of a source's file tells texts from pictures."""
+    if e.rank is not None:
+        return e.rank, 0, e.id
+    return sys.maxsize, seed_of(seed, "pick", sample.id, e.id), e.id
 
 
 def _arrange(
@@ -243,7 +276,8 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
 
     Returns:
         None if the recipe needs a modality that the sample lacks, has ``short=exclude`` and the sample has fewer than k
-        distractors, or has a k above 0 and the sample has no distractors.
+        distractors, or has a k above 0 and the sample has no distractors, or none among the first k of a kind that
+        gold has; or too few stand in for gold.
     """
     gold = _of_modality(sample.gold, recipe.gold)
     shows_gold = recipe.scenario in (Scenario.ORACLE, Scenario.REALISTIC)
@@ -259,7 +293,12 @@ def context(sample: Sample, recipe: Recipe, seed: int = 0) -> ContextSet | None:
         return None
     if recipe.negatives == "both" and recipe.k < 2:
         return None
-    used_distractors = pool[: recipe.k]
+    stand_ins = len(gold) if recipe.pieces == "as-realistic" else 0
+    if stand_ins and len(pool) < recipe.k + stand_ins:
+        return None
+    used_distractors = pool[: recipe.k + stand_ins]
+    if recipe.k and recipe.negatives == "any" and not _kinds(gold) <= _kinds(used_distractors):
+        return None
     visible_gold = gold if shows_gold else []
     arranged = _arrange(sample, visible_gold, used_distractors, recipe.order, seed)
     answers = shows_gold or recipe.scenario is Scenario.FULL

@@ -7,14 +7,14 @@ files by hash, size or number of rows as published; a user's own pins are a YAML
 from __future__ import annotations
 
 import sys
-from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from demur.core.errors import DataError, UsageError
-from demur.core.plugins import find
+from demur.core.plugins import find, where
 from demur.core.records import Record
 from demur.core.store import (
     Problems,
@@ -67,7 +67,11 @@ class Card(Record):
     purpose: str
     url: str
     licence: str
+    redistribution: str = ""
+    """What may not be given away with a release; "" where nothing is known to forbid it."""
     citation: str
+    modality: str = ""
+    """Of query, gold and knowledge base, in a line."""
     knowledge_base: str
     negatives: str
     vlm_deflectionbench: str = ""
@@ -80,6 +84,40 @@ class Card(Record):
     defects: tuple[str, ...] = ()
 
 
+class Listed(NamedTuple):
+    """A registered source."""
+
+    place: str
+    """``module:Class``."""
+    card: Card | None
+
+
+def list_sources() -> dict[str, Listed]:
+    """Every registered source by name, with the card beside its module; imports none of the modules.
+
+    Raises:
+        DataError: a card is not valid; names the field.
+    """
+    return {
+        name: Listed(place, _card_in(_file_of(place))) for name, place in where("sources").items()
+    }
+
+
+def _file_of(place: str) -> Path | None:
+    """Where the card of ``module:Class`` lies; None where its package is not to be found."""
+    top, *below = place.partition(":")[0].split(".")
+    try:
+        spec = find_spec(top)  # of a package of its own nothing is run
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    if not below:
+        return Path(spec.origin).with_suffix(".yaml") if spec.origin else None
+    folders = list(spec.submodule_search_locations or ())
+    return Path(folders[0], *below).with_suffix(".yaml") if folders else None
+
+
 def card_of(factory: Any) -> Card | None:
     """The card beside an adapter's module, or None when it has none.
 
@@ -87,10 +125,11 @@ def card_of(factory: Any) -> Card | None:
         DataError: the card is not valid; names the field.
     """
     module = sys.modules[factory.__module__]
-    package, _, name = module.__name__.rpartition(".")
-    folder = resources.files(package) if package else Path(str(module.__file__)).parent
-    file = folder / f"{name or module.__name__}.yaml"
-    if not file.is_file():
+    return _card_in(Path(str(module.__file__)).with_suffix(".yaml"))
+
+
+def _card_in(file: Path | None) -> Card | None:
+    if file is None or not file.is_file():
         return None
     try:
         return Card.model_validate(

@@ -10,12 +10,10 @@ landmark photographs as ``landmarks/{train,index,test}/0/0/a/00ab12cd34ef5678.jp
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from demur.core.errors import DataError
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
@@ -28,7 +26,6 @@ from demur.corpora.formats import (
     first_existing,
     json_elements,
     json_items,
-    json_lines,
 )
 from demur.corpora.lineage import quotation_id
 from demur.sources.native import (
@@ -108,19 +105,11 @@ class EncyclopedicVQA(NativeSource):
             self._read_pages(),
             self.problems,
             self.notes,
-            files=self._pictures(),
+            files=self.kb_pictures(),
             picture=self.picture,
             optional_pictures=True,
         )
         yield from map(with_entities_decoded, documents)
-
-    def _pictures(self) -> dict[str, str]:
-        path = self.root / "kb_images.jsonl"
-        if not path.is_file():
-            return {}
-        return {
-            str(row.get("url")): str(row.get("file")) for _, row in json_lines(path, self.problems)
-        }
 
     # --- questions ---
 
@@ -137,11 +126,13 @@ class EncyclopedicVQA(NativeSource):
         quiet = Problems()
         for split in self.splits:
             for _, row in csv_rows(self.need(f"{split}.csv"), quiet, required=REQUIRED):
-                urls.update(map(page_key, _split_parts(row["wikipedia_url"])))
+                urls.update(map(evqa.page_key, _split_parts(row["wikipedia_url"])))
                 if row["dataset_name"] == "inaturalist":
                     ids.update(image_ids(row))
         names = self._find_file_names(ids)
-        pages = Lookup(((page_key(url), [url, row]) for _, url, row in self._read_pages()), urls)
+        pages = Lookup(
+            ((evqa.page_key(url), [url, row]) for _, url, row in self._read_pages()), urls
+        )
         if pages.repeated:
             self.notes[evqa.REPEATED] += pages.repeated
         for place, id_, (split, row) in self._read_rows():
@@ -225,7 +216,7 @@ class EncyclopedicVQA(NativeSource):
         lacks: list[str] = []
         urls, sections = _split_parts(row["wikipedia_url"]), row["evidence_section_id"].split("|")
         for hop, stated_url in enumerate(urls):
-            url, page = pages.get(page_key(stated_url)) or ("", None)
+            url, page = pages.get(evqa.page_key(stated_url)) or ("", None)
             if not isinstance(page, dict):
                 lacks.append(f"gold page missing: {stated_url or 'no URL'}")
                 continue
@@ -296,15 +287,6 @@ class EncyclopedicVQA(NativeSource):
 def _gold_evidence(id_: str, url: str, title: str, text: str, level: Any) -> Evidence:
     document = Document(id=id_, page=url, title=title, text=text, licence="CC-BY-SA")
     return Evidence.of(document, Role.GOLD, level=level)
-
-
-def page_key(url: str) -> str:
-    """A URL as the key of its page: questions and knowledge base may escape it differently.
-
-    >>> page_key("https://en.wikipedia.org/wiki/Caf%C3%A9_au%20lait")
-    'https://en.wikipedia.org/wiki/Café_au_lait'
-    """
-    return unicodedata.normalize("NFC", unquote(url)).replace(" ", "_")
 
 
 def _split_parts(field: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Any other dataset: JSON Lines, JSON, CSV, TSV, Parquet or a `datasets` repository, with a map of its fields.
 
-The map is ``demur-map.yaml`` in the folder (``docs/sources.md`` explains every key):
+The map is ``demur-map.yaml`` in the folder (``docs/field-map.md`` explains every key):
 
 .. code-block:: yaml
 
@@ -171,7 +171,7 @@ class Generic(NativeSource):
                     break
             for line in used.missing():
                 fits = False
-                self.problems.note(line)
+                self.problems.add("", line)
             if names := used.unused():
                 listing = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
                 self.notes[
@@ -228,9 +228,10 @@ class Generic(NativeSource):
             gold_texts.update(_LIKE_AN_ID.fullmatch(e.text) is None for e in sample.gold if e.text)
             yield sample
         if not self.map.documents and gold_texts[False] and not gold_texts[True]:
-            self.problems.note(
-                f"{MAP}: all {gold_texts[False]:,} gold texts of {', '.join(fields.gold)} look like ids, but the map "
-                "has no part `documents` with the documents of these ids"
+            self.problems.add(
+                MAP,
+                f"all {gold_texts[False]:,} gold texts of {', '.join(fields.gold)} look like ids, but the map "
+                "has no part `documents` with the documents of these ids",
             )
 
     def _wanted_documents(self, wanted_ids: set[str]) -> Iterator[tuple[str, Any]]:

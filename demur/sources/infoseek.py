@@ -5,6 +5,11 @@ Layout of the folder: ``infoseek_<split>.jsonl``, ``infoseek_<split>_withkb.json
 the images as ``oven_images/01/oven_01963180.jpg``, as ``oven_images/oven_01963180.jpg``, as members of uncompressed
 ``oven_images*.tar`` or ``.zip`` archives, or wherever ``id2image.jsonl`` (image_id, image_path) or
 ``ovenid2impath.csv`` (two columns, no header) points to below the folder.
+
+The knowledge base of EchoSight (Yan and Xie 2024, arXiv:2407.12735) and those after it, 100,000 pages of
+Encyclopedic-VQA's Wikipedia by their URL: ``wiki_100_dict_v4.json``, and its questions
+``infoseek_test_filtered.csv`` (of ``val``) and ``infoseek_train_filtered.csv`` (data_id, wikipedia_url);
+``kb_images.jsonl`` (url, file) may name downloaded pictures of its pages.
 """
 
 from __future__ import annotations
@@ -15,24 +20,40 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from demur.core.cells import answer_texts, listed
 from demur.core.errors import DataError
-from demur.core.records import AnswerSpec, Document, Evidence, Sample
+from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
-from demur.corpora import wiki6m
-from demur.corpora.formats import Lookup, csv_rows, first_existing, json_lines
+from demur.corpora import evqa, wiki6m
+from demur.corpora.formats import Lookup, csv_rows, first_existing, json_items, json_lines
 from demur.sources.native import (
     FoundImage,
     NativeSource,
     SampleParts,
     first_there,
     named_splits,
+    one_of,
     text_of,
     with_entities_decoded,
 )
 from demur.sources.passages import gold_of, paragraphs
+
+PAGES = "wiki_100_dict_v4.json"
+QUESTIONS = {"val": "infoseek_test_filtered.csv", "train": "infoseek_train_filtered.csv"}
+"""Split -> EchoSight's file of its questions."""
+WIKIPEDIA = "https://en.wikipedia.org/wiki/"
+
+
+class _About(NamedTuple):
+    """What other files say of a question; "" where they do not."""
+
+    entity: str
+    """Wikidata id."""
+    title: str
+    kind: str
+    url: str
 
 
 class InfoSeek(NativeSource):
@@ -42,6 +63,11 @@ class InfoSeek(NativeSource):
         folder: see the module's layout.
         problems: where bad rows are noted.
         split: ``val``, ``train``, both with a comma, or ``all``; test and human have no public answers.
+        kb: ``wiki6m``, or ``echosight`` for the 100,000 pages: then only questions of its CSV files are asked (without
+            these files, those whose entity has a page of its title), so that recall compares with that field's.
+
+    An entity has a Wikidata id in Wiki6M and a URL in the other: both stand in the attributes ``entity`` and
+    ``wikipedia_url``, wherever the folder tells them.
 
     The gold evidence comes from the entity's article (`demur.sources.passages`). One streamed pass over Wiki6M
     copies the needed articles to disk; memory holds two short strings per question.
@@ -50,9 +76,16 @@ class InfoSeek(NativeSource):
     name = "infoseek"
     licence = "Apache-2.0 (questions); CC-BY-SA (Wikipedia text); images keep the licences of their source sets"
 
-    def __init__(self, folder: Path, problems: Problems | None = None, split: str = "val") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        problems: Problems | None = None,
+        split: str = "val",
+        kb: str = "wiki6m",
+    ) -> None:
         super().__init__(folder, problems)
         self.splits = named_splits(self.name, split, ("val", "train"), ("test", "human"))
+        self.by_url = one_of(self.name, "kb", kb, "wiki6m", "echosight") == "echosight"
 
     # --- knowledge base ---
 
@@ -61,11 +94,25 @@ class InfoSeek(NativeSource):
         return first_existing(self.root, "Wiki6M_ver_1_0.jsonl", "Wiki6M_ver_1_0.jsonl.gz")
 
     def documents(self) -> Iterator[Document]:
-        """Wiki6M, one document per article."""
-        if self._wiki is not None:
+        """Wiki6M, one document per article; or sections and pictures of the pages by URL."""
+        if self.by_url:
+            documents = evqa.documents(
+                self._read_pages(),
+                self.problems,
+                self.notes,
+                files=self.kb_pictures(),
+                picture=self.picture,
+                source=self.name,
+                optional_pictures=True,
+            )
+            yield from map(with_entities_decoded, documents)
+        elif self._wiki is not None:
             rows = json_lines(self._wiki, self.problems)
             articles = wiki6m.documents(rows, self.problems, self.notes, source=self.name)
             yield from map(with_entities_decoded, articles)
+
+    def _read_pages(self) -> Iterator[tuple[str, str, Any]]:
+        yield from json_items(self.need(PAGES), self.problems)
 
     # --- questions ---
 
@@ -75,14 +122,48 @@ class InfoSeek(NativeSource):
         kinds: dict[str, str] = {}
         for split in self.splits:
             self._join(split, entities, kinds)
-        articles = self._look_up_articles({qid for qid, _ in entities.values()})
-        rows = (
-            (place, id_, (split, row, entities.get(id_), kinds.get(id_), articles))
+        urls = self._urls(entities)
+        if self.by_url:
+            keyed = ((evqa.page_key(url), [url, page]) for _, url, page in self._read_pages())
+            base = Lookup(keyed, set(map(evqa.page_key, urls.values())))
+            if not self._has_urls:  # a title that is no page's says nothing
+                there = {url for url in set(urls.values()) if base.get(evqa.page_key(url))}
+                urls = {id_: url for id_, url in urls.items() if url in there}
+        else:
+            base = self._look_up_articles({qid for qid, _ in entities.values()})
+        abouts = {
+            id_: _About(*entities.get(id_, ("", "")), kinds.get(id_, ""), urls.get(id_, ""))
+            for id_ in {**entities, **kinds, **urls}
+        }
+        yield from self.records(self._rows(abouts, base), self._make_sample)
+
+    def _rows(
+        self, abouts: dict[str, _About], base: Lookup
+    ) -> Iterator[tuple[str, str, tuple[str, dict[str, Any], _About, Lookup]]]:
+        for split in self.splits:
+            for place, row in json_lines(self.need(f"infoseek_{split}.jsonl"), self.problems):
+                id_ = str(row.get("data_id") or "")
+                about = abouts.get(id_, _About("", "", "", ""))
+                if self.by_url and not about.url:
+                    self.notes["questions without a page in the knowledge base, not asked"] += 1
+                    continue
+                yield place, id_, (split, row, about, base)
+
+    @property
+    def _has_urls(self) -> bool:
+        return any((self.root / QUESTIONS[split]).is_file() for split in self.splits)
+
+    def _urls(self, entities: dict[str, tuple[str, str]]) -> dict[str, str]:
+        """Question -> URL of its page: as the field's files say; without them, by the entity's title."""
+        if self.by_url and not self._has_urls:
+            titles = ((id_, title) for id_, (_, title) in entities.items() if title)
+            return {id_: WIKIPEDIA + title.replace(" ", "_") for id_, title in titles}
+        return {
+            row["data_id"]: row["wikipedia_url"].partition("|")[0].strip()
             for split in self.splits
-            for place, row in json_lines(self.need(f"infoseek_{split}.jsonl"), self.problems)
-            for id_ in [str(row.get("data_id") or "")]
-        )
-        yield from self.records(rows, self._make_sample)
+            if (file := self.root / QUESTIONS[split]).is_file()
+            for _, row in csv_rows(file, self.problems, required=("data_id", "wikipedia_url"))
+        }
 
     def _join(
         self, split: str, entities: dict[str, tuple[str, str]], kinds: dict[str, str]
@@ -101,7 +182,7 @@ class InfoSeek(NativeSource):
                         data_id, (sys.intern(qid), sys.intern(str(row.get("entity_text") or "")))
                     )
                 else:
-                    self.problems.add(f"{place} ({data_id})", "data_id or entity_id is missing")
+                    self.problems.add(place, "data_id or entity_id is missing", str(data_id))
         qtype = self.root / f"infoseek_{split}_qtype.jsonl"
         if not qtype.is_file():
             self.notes[
@@ -129,22 +210,12 @@ class InfoSeek(NativeSource):
         data_id: str,
         file: str,
         row: dict[str, Any],
-        entity: tuple[str, str] | None,
-        kind: str | None,
-        articles: Lookup,
+        about: _About,
+        base: Lookup,
     ) -> Sample:
-        answers = answer_spec(row, kind)
-        image = self._find_image(text_of(row, "image_id"))
-        lacks: list[str] = []
-        gold: list[Evidence] = []
-        article = articles.get(entity[0]) if entity else None
-        try:
-            document = wiki6m.document(article or {}, source=self.name)
-            gold = gold_of(document, paragraphs(document.text or ""), answers)
-        except DataError:
-            lacks.append(
-                f"gold article missing: {entity[0] if entity else 'no entity in the withkb file'}"
-            )
+        answers = answer_spec(row, about.kind or None)
+        gold = self._gold(about, base, answers)
+        missing = about.url if self.by_url else about.entity or "no entity in the withkb file"
         return self.sample(
             place,
             data_id,
@@ -152,18 +223,48 @@ class InfoSeek(NativeSource):
                 native=row,
                 question=text_of(row, "question"),
                 answers=answers,
-                images=[image],
+                images=[self._find_image(text_of(row, "image_id"))],
                 gold=gold,
-                lacks=lacks,
+                lacks=() if gold else [f"gold article missing: {missing}"],
                 split=str(row.get("data_split") or file),
-                topic=kind or {"number": "numerical", "date": "time"}.get(answers.kind, "string"),
-                cluster=entity[0] if entity else str(row["image_id"]),
+                topic=about.kind
+                or {"number": "numerical", "date": "time"}.get(answers.kind, "string"),
+                cluster=about.entity or str(row["image_id"]),
                 attributes={
-                    **({"entity": entity[0], "entity_title": entity[1]} if entity else {}),
+                    **(
+                        {"entity": about.entity, "entity_title": about.title}
+                        if about.entity
+                        else {}
+                    ),
+                    **({"wikipedia_url": about.url} if about.url else {}),
                     "image_id": str(row["image_id"]),
                 },
             ),
         )
+
+    def _gold(self, about: _About, base: Lookup, answers: AnswerSpec) -> list[Evidence]:
+        """Paragraphs of the entity's article that hold the answer, else the whole article; [] without an article."""
+        if not self.by_url:
+            try:
+                article = wiki6m.document(base.get(about.entity) or {}, source=self.name)
+            except DataError:
+                return []
+            return gold_of(article, paragraphs(article.text or ""), answers)
+        url, page = base.get(evqa.page_key(about.url)) or ("", None)
+        if not isinstance(page, dict):
+            return []
+        sections = list(evqa.section_documents(url, page, self.name))
+        passages = [
+            evidence
+            for section in sections
+            for evidence in gold_of(section, paragraphs(section.text or ""), answers)
+            if evidence.level == "passage"
+        ]
+        if passages or not sections:
+            return passages
+        text = "\n\n".join(section.text or "" for section in sections)
+        whole = sections[0].model_copy(update={"id": url, "text": text})
+        return [Evidence.of(whole, Role.GOLD, level="article")]
 
     # --- images ---
 

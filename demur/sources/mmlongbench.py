@@ -18,8 +18,8 @@ from demur.core.cells import answer_texts, literal
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
 from demur.core.store import Problems
 from demur.corpora.formats import inside, json_rows
+from demur.corpora.pdf_pages import Rendered
 from demur.sources.native import NativeSource, SampleParts, fields_as_attributes, one_of, text_of
-from demur.sources.pdf_pages import Rendered
 
 UNANSWERABLE = "Not answerable"
 

@@ -20,10 +20,10 @@ from demur.core.errors import DataError, StorageError, UsageError
 from demur.core.images import image_ref
 from demur.core.plugins import spelled
 from demur.core.records import AnswerSpec, Document, Evidence, ImageRef, Modality, Piece, Sample
-from demur.core.store import Problems
+from demur.core.store import Problem, Problems
 from demur.core.uris import picture_in, read_uri
 from demur.corpora import NotDownloaded, picture_file
-from demur.corpora.formats import Seen, archive_uris
+from demur.corpora.formats import Seen, archive_uris, json_lines
 from demur.corpora.rows import bad_rows_noted, records
 from demur.sources import DEFECT
 
@@ -164,12 +164,12 @@ class OnceEach(Problems):
         self._target = target
         self._noted = Seen()
 
-    def note(self, line: str) -> None:
+    def note(self, problem: Problem) -> None:
         """Note a problem, unless it was noted before."""
-        if self._noted.add(line):
-            super().note(line)
+        if self._noted.add(str(problem)):
+            super().note(problem)
             if self._target is not None:
-                self._target.note(line)
+                self._target.note(problem)
 
 
 class NativeSource:
@@ -184,6 +184,8 @@ class NativeSource:
     """Of the questions, if the rows do not name one."""
     escaped: ClassVar[bool] = True
     """Whether HTML entities in texts are leftovers of the web pages that the publisher read, to be decoded."""
+    names_gold: ClassVar[bool] = True
+    """Whether the source says which evidence answers; where it has a knowledge base and does not, none is missed."""
 
     def __init__(self, folder: Path, problems: Problems | None = None) -> None:
         self.root = Path(folder)
@@ -222,6 +224,12 @@ class NativeSource:
                 f"picture {image.status}: {image.name}", cure="fetch it, or leave the row out"
             )
         return image.ref
+
+    def kb_pictures(self) -> dict[str, str]:
+        """Address -> path of each downloaded picture of the knowledge base, from ``kb_images.jsonl`` (url, file)."""
+        file = self.root / "kb_images.jsonl"
+        rows = json_lines(file, self.problems) if file.is_file() else ()
+        return {str(row.get("url")): str(row.get("file")) for _, row in rows}
 
     def documents(self) -> Iterator[Document]:
         """No documents, for a source without a knowledge base."""
@@ -271,7 +279,7 @@ class NativeSource:
         lacks += parts.lacks
         missing = list(parts.missing)
         for statement in (*missing, *lacks):
-            self.problems.add(f"{place} ({id_})", statement)
+            self.problems.add(place, statement, id_)
         defects = {"missing_negatives": "; ".join(missing), DEFECT: "; ".join(lacks)}
         return Sample(
             id=id_,

@@ -74,14 +74,12 @@ class WebQA(NativeSource):
         def rows_of_splits() -> Iterator[tuple[str, str, tuple[Any]]]:
             for place, guid, row in self._read_rows():
                 if not isinstance(row, dict):
-                    self.problems.add(
-                        f"{place} ({guid})", f"expected an object, got {type(row).__name__}"
-                    )
+                    self.problems.add(place, f"expected an object, got {type(row).__name__}", guid)
                 elif row.get("split") in self.splits:
                     yield place, guid, (row,)
                 elif row.get("split") not in ("train", "val"):
                     self.problems.add(
-                        f"{place} ({guid})", f"split is {row.get('split')!r}, expected train or val"
+                        place, f"split is {row.get('split')!r}, expected train or val", guid
                     )
 
         yield from self.records(rows_of_splits(), self._make_sample)

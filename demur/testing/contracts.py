@@ -237,7 +237,7 @@ def check_encoder(encoder: Encoder) -> None:
         assert shape == (3, encoder.dims["joint"]), f"{where}: together gives {shape}"
     if encoder.similarity == "maxsim":
         return
-    same: tuple[str, ...] = getattr(encoder, "same_spaces", ())
+    same: tuple[str, ...] = tuple(getattr(encoder, "same_spaces", ()))
     for space in same:
         assert space in encoder.dims, f"{where}: same_spaces names {space}, which it does not serve"
         for kind, items in (("texts", texts), ("images", images)):

@@ -215,11 +215,15 @@ class FakeEndpoint:
         app.router.add_post("/v1/chat/completions", self._answer)
         app.router.add_get("/v1/models", self._list)
         app.router.add_get("/stats", self._stats)
+        self.add_routes(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._wanted_port)
         await site.start()
         self.port = self._runner.addresses[0][1]
+
+    def add_routes(self, app: web.Application) -> None:
+        """Routes of a subclass."""
 
     async def stop(self) -> None:
         """Stop listening and drop connections."""
@@ -311,7 +315,7 @@ class FakeEndpoint:
         if kind in ("500", "502", "503"):
             return _error(int(kind), "the engine fell over", "server_error")
         if kind in ("401", "404", "413", "too-long", "text-only", "quota"):
-            status, message, code = _REFUSALS[kind]
+            status, message, code = REFUSALS[kind]
             return _error(status, message, code)
         if kind == "html":
             return web.Response(
@@ -401,6 +405,7 @@ class FakeEndpoint:
             "object": "chat.completion",
             "created": 1_700_000_000,  # constant: answers depend only on the request
             "model": body["model"],
+            **({"service_tier": body["service_tier"]} if body.get("service_tier") else {}),
             "choices": [choice],
             "usage": {
                 "prompt_tokens": prompt,
@@ -411,7 +416,7 @@ class FakeEndpoint:
         }
 
 
-_REFUSALS = {
+REFUSALS = {
     "401": (401, "Incorrect API key provided.", "invalid_api_key"),
     "404": (404, "The model does not exist.", "model_not_found"),
     "413": (413, "Request entity too large.", "too_large"),
@@ -452,9 +457,11 @@ def _abort(request: web.Request) -> None:
 
 
 @contextmanager
-def running(faults: str = "", **options: Any) -> Iterator[FakeEndpoint]:
-    """A `FakeEndpoint` in its own thread, for code without an event loop; options as for the class."""
-    server = FakeEndpoint(faults, **options)
+def running(
+    faults: str = "", *, kind: type[FakeEndpoint] = FakeEndpoint, **options: Any
+) -> Iterator[Any]:
+    """A `FakeEndpoint`, or a subclass, in its own thread, for code without an event loop; options as for the class."""
+    server = kind(faults, **options)
     loop = asyncio.new_event_loop()
     started = threading.Event()
     failure: list[BaseException] = []

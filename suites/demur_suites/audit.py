@@ -36,8 +36,10 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
     for path in paths:
         read = csv_lower(path, problems)
         columns = set(read[0][1]) if read else set()
-        own = columns - {"model", "n"}
-        place = next((k for k, kind in enumerate(kinds) if own and columns <= kind.columns), None)
+        named_columns = columns - {"model", "n"}
+        place = next(
+            (k for k, kind in enumerate(kinds) if named_columns and columns <= kind.columns), None
+        )
         if place is None:
             unknown = ", ".join(sorted(columns - SCENARIOS.columns)) or "no line of figures"
             known = ", ".join(sorted(SCENARIOS.columns))
@@ -47,5 +49,9 @@ def audit_tables(paths: Sequence[Path], problems: Problems) -> Audit:
             if kinds[place] is SCENARIOS:
                 row["table"] = f"table {row.get('table', '').strip() or path.stem}"
             rows[place].append((where, row))
-    findings = [f for kind, own in zip(kinds, rows, strict=True) for f in kind.audit(own)]
+    findings = [
+        f
+        for kind, named_columns in zip(kinds, rows, strict=True)
+        for f in kind.audit(named_columns)
+    ]
     return Audit(findings, sum(map(len, rows)))

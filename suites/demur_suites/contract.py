@@ -33,11 +33,9 @@ from demur_suites.plain import plain_score, plain_table
 from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
-    from demur.evaluation.options import RunOptions
     from demur.evaluation.run_folder import Task
     from demur.reports.svg import Panel
     from demur.reports.tables import Table
-    from demur.scenarios.systems import SystemLike
     from demur_suites.gallery import Card
     from demur_suites.published import PublishedTables
 
@@ -195,11 +193,6 @@ class Contract(ABC, Generic[I, S]):
         raise UsageError(
             f"the suite {self.name} exports nothing", cure="its items are plain files already"
         )
-
-    def finish_run(
-        self, folder: Path, system: SystemLike, loaded: Loaded[I], options: RunOptions
-    ) -> None:
-        """What else a suite asks a system after its run, kept in the run's folder and ledger; nothing by default."""
 
     @property
     def errata(self) -> str:

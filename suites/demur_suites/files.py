@@ -63,33 +63,33 @@ def note_asked_without(folder: Path, model: str, *replies: Response) -> None:
 
 
 def items_by_id(
-    file: Path, problems: Problems, made: Callable[[str, dict[str, Any]], K]
+    file: Path, problems: Problems, item_of: Callable[[str, dict[str, Any]], K]
 ) -> dict[str, K]:
-    """Items of a JSON Lines file by their id; what ``made`` refuses, and a repeated id, is a problem.
+    """Items of a JSON Lines file by their id; what ``item_of`` refuses, and a repeated id, is a problem.
 
     Args:
         file: one item a line.
         problems: collects bad items, with their place and id.
-        made: (place, row) -> the item; raises ValueError or DataError for a bad row.
+        item_of: (place, row) -> the item; raises ValueError or DataError for a bad row.
     """
-    found: dict[str, K] = {}
+    items: dict[str, K] = {}
     places: dict[str, str] = {}
     for place, row in json_lines(file, problems):
         where = f"{place} ({row.get('id', 'no id')})"
         try:
-            item = made(place, row)
+            item = item_of(place, row)
         except ValidationError as error:
             problems.add(where, why_invalid(error))
         except (DataError, StorageError, ValueError) as error:
             problems.add(where, str(error))
         else:
             if places.setdefault(item.id, place) == place:
-                found[item.id] = item
+                items[item.id] = item
             else:
                 problems.add(
                     where, f"an earlier line, {places[item.id]}, has this id too; the first is kept"
                 )
-    return found
+    return items
 
 
 def image_in(folder: Path, uri: str) -> ImageRef:
@@ -109,14 +109,14 @@ def image_beside(file: Path, uri: str, sha256: str = "") -> ImageRef:
         DataError: it leads out of the folder, cannot be read, or has other bytes than ``sha256`` says.
     """
     try:
-        found = image_in(file.parent, uri)
+        ref = image_in(file.parent, uri)
     except (DataError, StorageError, ValueError) as error:
         raise DataError(f"image {uri!r}: {error}") from error
-    if sha256 and found.sha256 != sha256:
+    if sha256 and ref.sha256 != sha256:
         raise DataError(
             f"image {uri!r} has other bytes than the item records", cure="build the set again"
         )
-    return found
+    return ref
 
 
 def images_beside(file: Path, uris: Iterable[str]) -> tuple[ImageRef | None, ...]:
@@ -125,16 +125,16 @@ def images_beside(file: Path, uris: Iterable[str]) -> tuple[ImageRef | None, ...
     Raises:
         DataError: images that cannot be read, all of them in one message.
     """
-    found: list[ImageRef | None] = []
+    refs: list[ImageRef | None] = []
     bad = []
     for uri in uris:
         try:
-            found.append(image_beside(file, uri) if uri else None)
+            refs.append(image_beside(file, uri) if uri else None)
         except DataError as error:
             bad.append(str(error))
     if bad:
         raise DataError("; ".join(bad))
-    return tuple(found)
+    return tuple(refs)
 
 
 def keep_image(out: Path, data: bytes, begin: int = 24) -> ImageRef:

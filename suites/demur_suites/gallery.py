@@ -6,7 +6,7 @@ escaped (`demur.reports.markup.text`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import pairwise
@@ -55,6 +55,17 @@ class Reply(NamedTuple):
     system: str
     glyph: Glyph
     words: str
+
+
+def replies_to(
+    question: str, scored: Mapping[str, Mapping[str, Scored]], words: Callable[[Scored], str]
+) -> tuple[Reply, ...]:
+    """What each model replied to a question, by its id, in the suite's words."""
+    return tuple(
+        Reply(model, glyph(items[question]), words(items[question]))
+        for model, items in scored.items()
+        if question in items
+    )
 
 
 class Cell(NamedTuple):
@@ -121,10 +132,10 @@ def write_gallery(
     Images beyond `IMAGE_BUDGET` are left out, with a note.
     """
     tables = [named_once(table) for table in tables]
-    given = list(cards)
+    cards_listed = list(cards)
     refs: dict[str, ImageRef] = {}
     readers: dict[str, Callable[[ImageRef], bytes]] = {}
-    for card in given:
+    for card in cards_listed:
         for row in card.rows:
             if row.image is not None and row.image.sha256 not in refs:
                 refs[row.image.sha256] = row.image
@@ -135,8 +146,8 @@ def write_gallery(
 
     pictures = dict(zip(refs, thumbnails(list(refs.values()), read, IMAGE_BUDGET), strict=True))
     lost = sum(uri is None for uri in pictures.values())
-    left = f"{lost} of {len(pictures)} images are left out: unreadable, or beyond the size limit of the page"
-    lines = [*notes, left] if lost else notes
+    left_out = f"{lost} of {len(pictures)} images are left out: unreadable, or beyond the size limit of the page"
+    lines = [*notes, left_out] if lost else notes
     css = files("demur.reports").joinpath("page", "report.css").read_text(encoding="utf-8")
     css += files("demur_suites").joinpath("page", "gallery.css").read_text(encoding="utf-8")
     body = [
@@ -154,11 +165,11 @@ def write_gallery(
             *(f"<figure>{f.svg()}</figure>" for f in figures),
             "</section>",
         ]
-    if given:
+    if cards_listed:
         body += [
-            f'<section id="items"><h2>Items ({len(given):,})</h2>',
-            _legend({sign for card in given for sign in _signs_of(card)}),
-            *(_card(c, pictures) for c in given),
+            f'<section id="items"><h2>Items ({len(cards_listed):,})</h2>',
+            _legend({sign for card in cards_listed for sign in _signs_of(card)}),
+            *(_card(c, pictures) for c in cards_listed),
             "</section>",
         ]
     aside = (

@@ -10,16 +10,14 @@ from typing import Any, NamedTuple
 from demur.core.errors import BadInput, DataError, DemurError, UsageError
 from demur.core.parquet import whole_table
 from demur.core.records import Response
-from demur.core.store import Problems, read_json, read_jsonl, read_records, storage_errors
+from demur.core.store import Problems, read_json, read_records, storage_errors
 from demur.core.untrusted import Choice, check
 from demur.corpora.formats import table_rows
+from demur.evaluation.asking import folder_name
 from demur.evaluation.run_folder import Answer
 from demur.scenarios.conditions import condition
 from demur_suites.base import Suite
 from demur_suites.records import Loaded, Outputs
-
-VERIFIED = "verified.jsonl"
-"""In a run folder: the probability that the model gives to each of its answers, where a suite asked for it."""
 
 
 def read_outputs(
@@ -39,20 +37,20 @@ def read_outputs(
         BadInput: lines that are no outputs, or repeat an id.
         UsageError: a path is neither.
     """
-    found: dict[str, dict[str, Response]] = {}
+    outputs: dict[str, dict[str, Response]] = {}
     problems = Problems()
     for path in _given(paths):
         if path.is_dir():
-            _read_folder(path, found)
+            _read_folder(path, outputs)
         elif path.is_file():
-            _read_file(path, found, problems)
+            _read_file(path, outputs, problems)
         else:
             raise UsageError("no such file or folder", item=str(path))
     problems.settle(skip_bad=skip_bad)
-    return found
+    return outputs
 
 
-def _read_folder(path: Path, found: dict[str, dict[str, Response]]) -> None:
+def _read_folder(path: Path, outputs: dict[str, dict[str, Response]]) -> None:
     folders = _runs(path)
     if not folders and (begun := [*path.glob("journal.jsonl"), *path.glob("*/journal.jsonl")]):
         raise UsageError(
@@ -66,7 +64,7 @@ def _read_folder(path: Path, found: dict[str, dict[str, Response]]) -> None:
         )
     for folder in folders:
         replies = _run(folder)
-        model = found.setdefault(str(_manifest(folder).get("system", folder.name)), {})
+        model = outputs.setdefault(name_of_run(folder), {})
         if twice := sorted(model.keys() & replies.keys()):
             raise UsageError(
                 f"an earlier path holds outputs of the same system to {len(twice):,} of its questions, the first is "
@@ -77,10 +75,10 @@ def _read_folder(path: Path, found: dict[str, dict[str, Response]]) -> None:
         model.update(replies)
 
 
-def _read_file(path: Path, found: dict[str, dict[str, Response]], problems: Problems) -> None:
+def _read_file(path: Path, outputs: dict[str, dict[str, Response]], problems: Problems) -> None:
     for place, _, row in table_rows(path, problems, mend=True):
         id, output, thoughts = row.get("id"), row.get("output"), row.get("reasoning") or ""
-        model = found.setdefault(str(row.get("system") or path.stem), {})
+        model = outputs.setdefault(str(row.get("system") or path.stem), {})
         if not isinstance(id, str) or not isinstance(output, str) or not isinstance(thoughts, str):
             problems.add(
                 place,
@@ -147,12 +145,12 @@ def items_of_runs(paths: Sequence[str | Path]) -> Path | None:
             f"the runs are of {len(named)} different sets of items",
             cure="report each set by itself",
         )
-    found = Path(next(iter(named.values()))) if named else None
-    if found is not None and not found.exists():
+    items = Path(next(iter(named.values()))) if named else None
+    if items is not None and not items.exists():
         raise UsageError(
-            "the items of this run no longer exist", item=str(found), cure="give --items"
+            "the items of this run no longer exist", item=str(items), cure="give --items"
         )
-    return found
+    return items
 
 
 def changed_since(
@@ -171,13 +169,13 @@ def changed_since(
             used = manifest.get("prompts") or {}
             if not used or any(text != prompts.used(condition(c)) for c, text in used.items()):
                 continue
-            asked = _asked(folder)
+            rows = _asked(folder)
             other = [
-                row["sample"] for row in asked if now.get(row["sample"], row["ask"]) != row["ask"]
+                row["sample"] for row in rows if now.get(row["sample"], row["ask"]) != row["ask"]
             ]
             if other:
                 lines.append(
-                    f"{len(other)} of {len(asked)} replies of {manifest.get('system', folder.name)} answer other "
+                    f"{len(other)} of {len(rows)} replies of {name_of_run(folder)} answer other "
                     f"words or photos than these items hold now, the first is {other[0]}"
                 )
     return lines
@@ -254,15 +252,21 @@ def _runs(path: Path, holding: str = "rows.parquet") -> list[Path]:
     )
 
 
+def name_of_run(folder: Path) -> str:
+    """Whose run it is: the system's id, or the name that its folder has in place of it (``A=SYSTEM``)."""
+    system = str(_manifest(folder).get("system", folder.name))
+    return system if folder.name == folder_name(system) else folder.name
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
-    found = read_json(folder / "manifest.json")
-    if not isinstance(found, dict):
+    manifest = read_json(folder / "manifest.json")
+    if not isinstance(manifest, dict):
         raise DataError(
             "not a JSON object",
             item=str(folder / "manifest.json"),
             cure="run the same command again",
         )
-    return found
+    return manifest
 
 
 def _asked(folder: Path) -> list[dict[str, Any]]:
@@ -278,18 +282,12 @@ def _run(folder: Path) -> dict[str, Response]:
     """Question id -> response of a run folder."""
     sample = {row["ask"]: row["sample"] for row in _asked(folder)}
     problems = Problems()
-    found: dict[str, Response] = {}
+    replies: dict[str, Response] = {}
     for answer in read_records(folder / "responses.jsonl", Answer, problems):
         if answer.ask in sample:
-            found[sample[answer.ask]] = answer.response
+            replies[sample[answer.ask]] = answer.response
         else:
             problems.add(f"responses.jsonl ({answer.ask})", "no row of the run asked that")
-    if (folder / VERIFIED).is_file():
-        for place, line in read_jsonl(folder / VERIFIED, problems):
-            id = str(line.get("id"))
-            computed = _confidence(f"{place} ({id})", line, problems, "computed_confidence")
-            if id in found:
-                found[id] = found[id].model_copy(update={"computed_confidence": computed})
     if len(problems):
         raise BadInput(problems.summary(), more=problems.more, cure="run the same command again")
-    return found
+    return replies

@@ -176,7 +176,7 @@ class PublishedTables(NamedTuple):
 
         Empty cells, dashes and the stars of significance are no numbers and no findings.
         """
-        found: list[Finding] = []
+        findings: list[Finding] = []
         lines: dict[str, Printed] = {}
         for place, row in rows:
             texts = {c: row[c].strip() for c in self.texts if row.get(c, "").strip()}
@@ -189,10 +189,10 @@ class PublishedTables(NamedTuple):
                 value = self._number(column, text)
                 if value is None:
                     message = f"{column} is {row[column]!r}, which is not a possible value"
-                    found.append(Finding("number", "defect", f"{place}, {who}", message))
+                    findings.append(Finding("number", "defect", f"{place}, {who}", message))
                 elif line.value.setdefault(column, value) != value:
                     message = f"{column} is {line.value[column]:g} and, in {place}, {value:g}"
-                    found.append(Finding("disagree", "defect", who, message))
+                    findings.append(Finding("disagree", "defect", who, message))
                 else:
                     digits = len(text.replace(",", ".").partition(".")[2])
                     line.half[column] = 0.0 if column in self.counts else 0.5 * 10.0**-digits
@@ -203,8 +203,8 @@ class PublishedTables(NamedTuple):
             for rule in self.rules:
                 checked = set(rule.columns) <= set(line.value) and rule.unless not in line.value
                 if checked and (fault := rule.fault(line)):
-                    found.append(Finding(rule.kind, rule.severity, line.who, fault))
-        return [*found, *self.across([*lines.values()])]
+                    findings.append(Finding(rule.kind, rule.severity, line.who, fault))
+        return [*findings, *self.across([*lines.values()])]
 
     def _number(self, column: str, text: str) -> float | None:
         """A number that a column can hold, as spreadsheets of any country write it; None for other text."""

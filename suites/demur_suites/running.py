@@ -20,7 +20,7 @@ from demur.evaluation.run_folder import Task
 from demur.evaluation.runner import Plan
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.render import ask as make_ask
-from demur.scenarios.systems import SystemContext, SystemLike, name_of, split_name
+from demur.scenarios.systems import SystemContext, SystemLike, name_of
 from demur_suites.contract import Contract
 from demur_suites.options import LEDGER, filled
 from demur_suites.records import Grader, Loaded
@@ -186,10 +186,7 @@ def run(
     }
     opened = [Opened.of(system, ready.context()) for system in ready.systems]
     judge = SuiteJudge(suite, loaded.items, tasks, ready.values)
-    folders = ask_opened(opened, Plan(tasks, about), judge, how, steps=steps)
-    for system, folder in zip(ready.systems, folders, strict=True):
-        suite.finish_run(folder, split_name(system)[1], loaded, how)
-    return folders
+    return ask_opened(opened, Plan(tasks, about), judge, how, steps=steps)
 
 
 def planned(

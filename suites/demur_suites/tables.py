@@ -56,7 +56,7 @@ def n_note(measures: Mapping[str, Iterable[Measure | None]]) -> str:
 def pruned(tables: Iterable[Table]) -> list[Table]:
     """Tables without the columns in which nothing has a value, and without those that have no value left.
 
-    A column titled "n" goes with the rate before it.
+    A column titled "n", or "n of" something, goes with the rate before it.
     """
     return [table for table in map(_pruned, tables) if table is not None]
 
@@ -69,7 +69,8 @@ def _pruned(table: Table) -> Table | None:
         for cells in zip(*table.rows, strict=True)
     ]
     for place, column in enumerate(table.columns[1:], 1):
-        empty[place] = empty[place] or (column.title == "n" and empty[place - 1])
+        is_n = column.title == "n" or column.title.startswith("n of ")
+        empty[place] = empty[place] or (is_n and empty[place - 1])
     held = [place for place, out in enumerate(empty) if not out]
     rates = [c.align == "right" for c in table.columns]
     if not any(rates[place] for place in held) and any(rates):

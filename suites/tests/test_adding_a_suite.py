@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from errors import raises
 
 import demur_suites
 from demur.cli import main
@@ -62,9 +63,7 @@ def test_the_suite_of_the_page_walks_from_items_to_a_page(parity):
 
 def test_an_id_of_two_questions_is_refused_before_anybody_is_asked(parity):
     (parity / "twice.jsonl").write_text('{"number": 4}\n{"number": 5}\n{"number": 4}\n')
-    with pytest.raises(
-        BadInput, match=r"twice\.jsonl \(4\): its id stands for more than one question"
-    ):
+    with raises(BadInput, item="twice.jsonl (4)"):
         demur_suites.suite("parity:Parity").run("twice.jsonl", "python:mine:answer", "runs")
 
 
@@ -92,7 +91,7 @@ def test_an_id_of_two_questions_is_left_out_and_counted_with_skip_bad(parity, ca
         def questions(self, items):
             return [*super().questions(items)] * 2
 
-    with pytest.raises(UsageError, match="all 5 items are bad"):
+    with raises(UsageError, "5", item="twice.jsonl", cure="demur suite show"):
         Itself().open("twice.jsonl", skip_bad=True)
 
 
@@ -143,7 +142,7 @@ def test_replies_without_their_items_are_told_by_a_suite_that_reads_another_form
             raise DataError("column(s) number missing", item=path)
 
     (parity / "outputs.jsonl").write_text('{"id": "4", "output": "yes"}\n')
-    with pytest.raises(UsageError, match="holds replies without their items - give --items"):
+    with raises(UsageError, item="outputs.jsonl", cure="--items"):
         open_outputs(Sheet(), [parity / "outputs.jsonl"])
 
 
@@ -153,7 +152,19 @@ def test_suites_are_listed_and_shown(capsys):
     assert main(["suite", "show", "vb"]) == 0
     assert "$question" in capsys.readouterr().out
     assert main(["suite", "check", "vbb", "x"]) == 2
-    assert "did you mean 'vb'" in capsys.readouterr().err
+    assert "'vb'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", suites())
+@pytest.mark.parametrize("job", ["build", "check", "run", "score", "report", "export"])
+def test_every_job_explains_the_options_of_every_suite(job, name, capsys):
+    with pytest.raises(SystemExit):
+        main(["suite", job, name, "--help"])
+    words = capsys.readouterr().out
+    suite = demur_suites.suite(name)
+    of_job = {"build": suite.build_options, "export": suite.export_options, "check": ()}
+    for option in of_job.get(job, suite.options):
+        assert f"--{option.name.replace('_', '-')}" in words
 
 
 def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(tmp_path):
@@ -173,18 +184,6 @@ def test_outputs_made_elsewhere_may_state_a_confidence_and_only_a_possible_one(t
     assert len(told.value.problems) == 5
     found = read_outputs(file, skip_bad=True)["m"]
     assert {id: r.confidence for id, r in found.items()} == {"a": 0.25, "b": 1.0, "c": None}
-
-
-def test_outputs_may_be_a_sheet_of_a_german_spreadsheet(tmp_path):
-    file = tmp_path / "m.csv"
-    file.write_text(
-        "\ufeffid;output;confidence\r\na;x;0,25\r\n;;\r\nb;y, z;1\r\n", encoding="utf-16-le"
-    )
-    found = read_outputs(file)["m"]
-    assert {id: (r.text, r.confidence) for id, r in found.items()} == {
-        "a": ("x", 0.25),
-        "b": ("y, z", 1.0),
-    }
 
 
 def test_a_run_is_resumed_and_scored_from_another_folder_and_by_another_path(
@@ -225,9 +224,8 @@ def test_a_run_is_resumed_and_scored_from_another_folder_and_by_another_path(
 
 def test_a_suite_that_exports_or_makes_nothing_says_so(parity, capsys):
     assert main(["suite", "export", "parity:Parity", "numbers.jsonl", "--out", "out"]) == 2
-    assert "exports nothing" in capsys.readouterr().err
     assert main(["suite", "build", "parity:Parity", "--out", "out"]) == 2
-    assert "cannot be made here" in capsys.readouterr().err
+    assert "demur suite check" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", suites())
@@ -238,9 +236,8 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one_before_anything
     for job, known in ((suite.build, suite.build_options), (suite.export, suite.export_options)):
         wrong = f"{known[0].name}s" if known else "pair"
         paths = [tmp_path / "out"] if job == suite.build else [tmp_path / "items", tmp_path / "out"]
-        with pytest.raises(UsageError, match=f"has no option '{wrong}'") as told:
+        with raises(UsageError, wrong, cure=known[0].name if known else ""):
             job(*paths, **{wrong: 3})
-        assert not known or f"did you mean '{known[0].name}'" in str(told.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -250,14 +247,10 @@ def test_what_is_no_suite_or_not_a_whole_one_is_told_by_its_own_fault(parity):
         "def load(path):\n    return path\n\n\nclass Other:\n    pass\n"
     )
     sys.modules.pop("broken", None)
-    for named, words in (
-        ("Half", "abstract method"),
-        ("load", "missing 1 required"),
-        ("Other", "is no suite"),
-    ):
-        with pytest.raises(UsageError, match=words):
+    for named in ("Half", "load", "Other"):
+        with raises(UsageError, item=f"broken:{named}"):
             demur_suites.suite(f"broken:{named}")
-    with pytest.raises(UsageError, match="cannot be made"):
+    with raises(UsageError, item="vb:argument"):
         demur_suites.suite("vb:argument")
 
 
@@ -284,7 +277,6 @@ def test_an_edited_answer_or_verdict_grades_again_and_asks_nobody(parity, capsys
     )  # another size: bytecode of this very second
     found, said = outcomes()
     assert found["correct"] == 0, "yes is right of none any more"
-    assert "the judge changed" in said
     assert "asked 0" in said
     assert "asked 0" in outcomes()[1]
 
@@ -292,14 +284,12 @@ def test_an_edited_answer_or_verdict_grades_again_and_asks_nobody(parity, capsys
 def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
     suite, own = demur_suites.suite("parity:Parity"), parity / "own.md"
     own.write_text("Think hard.")
-    with pytest.raises(DataError, match=r"lacks \$question"):
+    with raises(DataError, "$question"):
         suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompts=own)
     own.write_text("For $5: $question")
-    with pytest.raises(DataError, match=r"write \$\$ for a dollar"):
+    with raises(DataError, cure="$$"):
         suite.run(parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompts=own)
-    with pytest.raises(
-        DataError, match=r"write \$\$ for a dollar"
-    ):  # of the suite's own prompt as well
+    with raises(DataError, cure="$$"):  # of the suite's own prompt as well
         Prompts.of({"ask": own.read_text()})
     own.write_text("For $$5: $question")
     argv = [
@@ -322,11 +312,10 @@ def test_a_prompt_of_ones_own_takes_the_place_of_the_suites(parity, capsys):
     assert "other words" not in capsys.readouterr().err
     (parity / "own").mkdir()
     (parity / "own" / "question.md").write_text("$question")
-    with pytest.raises(DataError, match="no prompt has that name") as told:
+    with raises(DataError, item="question.md", cure="ask.v1.md"):
         suite.run(
             parity / "numbers.jsonl", "python:mine:answer", parity / "runs", prompts=parity / "own"
         )
-    assert "ask.v1.md" in str(told.value)
 
 
 def test_a_run_opens_no_items_elsewhere_unless_the_user_agrees(parity):
@@ -369,4 +358,6 @@ def test_options_of_a_run_have_the_names_of_demur_run():
         "--encoder",
         "--trust-code",
         "--trust-hosts",
+        "--batch",
+        "--batch-file",
     }

@@ -11,29 +11,6 @@ from demur.judge.measures.risk import of_arrays
 from demur_suites import calibration as cal
 
 
-def simulated(n=40_000, seed=1):
-    """A perfectly calibrated model whose probabilities are uniform."""
-    rng = np.random.default_rng(seed)
-    p = rng.random(n)
-    return p, (rng.random(n) < p).astype(float)
-
-
-def test_a_perfectly_calibrated_model_scores_as_theory_says():
-    p, right = simulated()
-    assert ece(p, right, 15) < 0.012
-    assert ece(p, right, 15, adaptive=True) < 0.012
-    assert cal.brier(p, right) == pytest.approx(1 / 6, abs=0.004)  # E[p(1-p)]
-    assert of_arrays(p, right == 1).area == pytest.approx(
-        1 / 4, abs=0.006
-    )  # risk at coverage c is c/2
-
-
-def test_an_overconfident_model_is_off_by_its_overconfidence():
-    right = np.array([1.0] * 6 + [0.0] * 4)
-    assert ece(np.full(10, 0.95), right) == pytest.approx(0.35)
-    assert cal.brier(np.full(10, 1.0), right) == pytest.approx(0.4)
-
-
 def test_bins_are_closed_to_the_right_and_zero_is_in_the_first():
     bins = reliability(np.array([0.0, 0.1, 0.1000001, 1.0]), np.ones(4), 10)
     assert [b.n for b in bins] == [2, 1, 0, 0, 0, 0, 0, 0, 0, 1]

@@ -15,9 +15,9 @@ from demur.judge.rating import RATINGS
 from demur_suites.calibration import GRID
 from demur_suites.certainly_uncertain import measures as m
 from demur_suites.certainly_uncertain.audit import PUBLISHED, total
-from demur_suites.p_true import yes_share
-from demur_suites.refusal import declines
-from demur_suites.taxonomy import MEANING, Root, Uncertainty
+from demur_suites.certainly_uncertain.items import MEANING, Root, Uncertainty
+from demur_suites.certainly_uncertain.refusal import declines
+from demur_suites.mm_aqa.baselines import yes_share
 
 
 def graded(rows, category="extraneous", start=0):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 import tiny_models
 import yaml
+from errors import raises
 from strategies import png
 
 from demur.cli import main
@@ -16,7 +16,6 @@ from demur.core.errors import UsageError
 from demur.core.records import Response
 from demur.core.store import file_digest
 from demur_suites.certainly_uncertain.suite import CertainlyUncertain
-from demur_suites.certainly_uncertain.train import readings_of, rtune
 
 NAME = "demur_suites.certainly_uncertain:CertainlyUncertain"
 
@@ -144,14 +143,10 @@ def test_all_three_kinds_are_written_and_datasets_opens_them_elsewhere(pairs, tm
 
 
 def test_r_tuning_relabels_what_the_base_answered_wrongly_and_nothing_that_it_declined(pairs):
-    loaded = CertainlyUncertain().open(pairs)
     said = {"c/answerable": "I don't know.", "x/answerable": "It is blue."}
-    readings = readings_of(
-        loaded.items, {id: Response(text=text) for id, text in said.items()}, "local"
-    )
-    labels = {
-        row["id"]: row["messages"][1]["content"] for row in rtune(loaded.items, readings, Counter())
-    }
+    base = {"base": {id: Response(text=text) for id, text in said.items()}}
+    out = CertainlyUncertain().export(pairs, pairs / "o", kind="rtune", outputs=base)
+    labels = {id: row["messages"][1]["content"] for id, row in rows(out, "rtune").items()}
     assert labels == {"c/answerable": "yes", "x/answerable": "I don't know."}
 
 
@@ -179,12 +174,12 @@ def test_a_pair_without_a_photo_takes_none_from_the_others(pairs, tmp_path):
 
 def test_what_cannot_be_exported_says_why(pairs, tmp_path):
     suite = CertainlyUncertain()
-    with pytest.raises(UsageError, match="base model"):
+    with raises(UsageError, "rtune", cure="--outputs"):
         suite.export(pairs, tmp_path / "o", kind="rtune")
     several = {"a": {"c/answerable": Response(text="x")}, "b": {}}
-    with pytest.raises(UsageError, match="a, b"):
+    with raises(UsageError, "a, b", cure="--model"):
         suite.export(pairs, tmp_path / "o", kind="rtune", outputs=several)
-    with pytest.raises(UsageError, match="split"):
+    with raises(UsageError, "validation", cure="demur suite check"):
         suite.export(pairs, tmp_path / "o", split="validation")
     suite.export(pairs, tmp_path / "o")  # all that can be had: no base model, no rtune
     assert sorted(p.stem for p in (tmp_path / "o" / "data").iterdir()) == ["dpo", "sft"]

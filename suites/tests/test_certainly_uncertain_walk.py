@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from pathlib import Path
 
 import pytest
+from errors import places, raises
 from strategies import png
 
 import demur_suites
@@ -15,10 +15,13 @@ from demur.cli import main
 from demur.core.errors import BadInput, UsageError
 from demur.core.records import AnswerSpec, Response, Sample, Status
 from demur.judge.local import LocalJudge
+from demur.scenarios.systems import SystemContext
 from demur.testing import FakeEndpoint, running
 from demur_suites import check_suite, read_outputs
 from demur_suites.certainly_uncertain.judging import Evaluator
 from demur_suites.certainly_uncertain.suite import CertainlyUncertain
+from demur_suites.grading import ask_of
+from demur_suites.mm_aqa.baselines import PTrue
 
 NAME = "demur_suites.certainly_uncertain:CertainlyUncertain"
 """Found whether or not this checkout is the installed one."""
@@ -105,7 +108,7 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
             NAME,
             str(pairs),
             "--system",
-            f"model:http://127.0.0.1:{server.port}/v1#m",
+            f"p_true:http://127.0.0.1:{server.port}/v1#m",
             "--out",
             str(out),
             "--json",
@@ -115,19 +118,15 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
         assert main(words) == 0
         assert server.requests == 34  # nothing is asked twice
     found = capsys.readouterr().out
-    own = table(found[: found.index("\n}") + 2], "cu-headline")["model:m"]
+    own = table(found[: found.index("\n}") + 2], "cu-headline")["p_true:m"]
     assert (own["no P"], own["fail."]) == (0, 0)
     assert own["n"] == 16
-    replies = table(found[: found.index("\n}") + 2], "cu-replies")["model:m"]
+    replies = table(found[: found.index("\n}") + 2], "cu-replies")["p_true:m"]
     assert (replies["questions"], replies["graded"], replies["unjudged"]) == (16, 16, 0)
-    [run] = [p.parent for p in out.glob("*/verified.jsonl")]
-    stated = {
-        r["id"]: r["computed_confidence"]
-        for r in map(json.loads, (run / "verified.jsonl").read_text().splitlines())
-    }
+    replied = read_outputs(out)["p_true:m"]
+    stated = {id: r.computed_confidence for id, r in replied.items()}
     assert len(stated) == 17
     assert stated["c0/unanswerable"] < 0.5 < stated["c0/answerable"]
-    assert {id: r.computed_confidence for id, r in read_outputs(out)["model:m"].items()} == stated
     page = tmp_path / "cu.html"
     assert main(["suite", "report", NAME, str(out), "--trust-code", "-o", str(page)]) == 0
     html = page.read_text(encoding="utf-8")
@@ -146,42 +145,14 @@ def test_a_model_is_asked_and_asked_whether_it_was_right(pairs, tmp_path, capsys
 
 
 @pytest.mark.integration
-async def test_a_server_without_logprobs_is_asked_once(tmp_path):
-    from demur_suites.certainly_uncertain.verify import NO_LOGPROBS, verified
-
-    class Bare(FakeEndpoint):
-        def _completion(self, body: dict, text: str) -> dict:
-            made = super()._completion(body, text)
-            made["choices"][0].pop("logprobs", None)
-            return made
-
-    answers = {str(n): f"this {n}" for n in range(3)}
-    asked = {
-        id: Sample(id=id, source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),)))
-        for id in answers
-    }
-
-    async def by(server: FakeEndpoint, name: str) -> list:
-        ledger = tmp_path / f"{name}.sqlite"
-        found = await verified(
-            [server.model("m")], answers, asked, read_image=lambda ref: b"", ledger=ledger
-        )
-        return list(found.values())
-
-    async with Bare(reply=lambda body: "yes") as server:
-        assert await by(server, "bare") == [(None, NO_LOGPROBS)] * 3
-        assert server.requests == 1
-    async with FakeEndpoint(reply=lambda body: "perhaps") as server:
-        found = await by(server, "perhaps")
-    assert {v.probability for v in found} == {None}
-    assert "neither" in found[0].why
+async def test_one_refusal_is_not_that_of_other_answers(tmp_path):
     async with FakeEndpoint("filter", reply=lambda body: "yes") as server:
-        found = await by(server, "filter")
-    assert [v.probability is None for v in found] == [
-        True,
-        False,
-        False,
-    ]  # one refusal is not the others'
+        context = SystemContext(read_image=lambda ref: b"", prompts=CertainlyUncertain().prompts())
+        system = PTrue(server.model("m"), context)
+        found = [await system.answer(ask_of(str(n), f"What is {n}?")) for n in range(3)]
+        await system.close()
+    assert [bool(r.error) for r in found] == [True, False, False]
+    assert [r.computed_confidence is None for r in found] == [True, False, False]
 
 
 def test_a_function_states_no_probability_and_that_is_counted(pairs, tmp_path):
@@ -385,18 +356,10 @@ def test_bad_pairs_are_named_with_their_line(pairs, capsys):
     ]
     write(pairs, lines)
     assert main(["suite", "check", NAME, str(pairs)]) == 1
-    err = capsys.readouterr().err
-    for line, words in (
-        (2, "category"),
-        (3, "same question"),
-        (4, "same bytes"),
-        (5, "both the question"),
-        (6, "image"),
-        (7, "empty"),
-        (8, "earlier"),
-        (10, "no.png.*nope.png"),
-    ):
-        assert re.search(rf"pairs.jsonl:{line} .*{words}", err), err
+    with raises(BadInput) as refused:
+        demur_suites.suite(NAME).open(pairs)
+    at = [place.partition(" (")[0] for place in places(refused.value.problems)]
+    assert at == [f"pairs.jsonl:{line}" for line in (2, 3, 4, 5, 6, 7, 8, 10)]
     assert main(["suite", "check", NAME, str(pairs), "--skip-bad"]) == 0
     assert (
         "2 items are sound, 8 were left out" in capsys.readouterr().out
@@ -414,7 +377,7 @@ def test_pairs_without_photos_are_scored_but_nobody_is_asked(tmp_path):
         "idk_question": "Will it burn out today?",
     }
     folder = write(tmp_path / "set", [line])
-    with pytest.raises(UsageError, match="lack an image"):
+    with raises(UsageError, item=folder, cure="idk_image"):
         demur_suites.suite(NAME).run(folder, lambda question, images: "x", tmp_path / "runs")
 
 
@@ -431,15 +394,6 @@ def test_a_computed_probability_counts_before_a_stated_one(pairs, tmp_path):
     )
     [score] = suite.scores(items, read_outputs(outputs))
     assert [g.probability for g in score.graded] == [(0.9, 0.2)[n % 2] for n in range(len(ids))]
-
-
-def test_a_model_by_a_name_of_the_users_is_asked_for_its_own_word_too(pairs, tmp_path):
-    with running(reply=painter) as server:
-        address = server.model("m")
-        (folder,) = demur_suites.suite(NAME).run(
-            pairs, f"mine=model:{address}", tmp_path / "runs", limit=1
-        )
-    assert (folder / "verified.jsonl").is_file()
 
 
 class Raising:
@@ -532,10 +486,9 @@ def test_the_published_rows_are_pairs_where_they_can_be_joined_and_else_single_i
 def test_a_published_row_that_is_none_is_named_with_its_line(tmp_path):
     rows = [PUBLISHED[0], PUBLISHED[1] | {"category": "mood"}, {"id": "z", "conversations": []}]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
-    with pytest.raises(BadInput) as refused:
-        demur_suites.suite(NAME).open(tmp_path)
-    assert "x.jsonl:2 (k_2)" in str(refused.value)
-    assert "x.jsonl:3 (z)" in str(refused.value)
+    for place in ("x.jsonl:2 (k_2)", "x.jsonl:3 (z)"):
+        with raises(BadInput, item=place):
+            demur_suites.suite(NAME).open(tmp_path)
 
 
 def test_one_pair_under_several_categories_is_one_pair(pairs):
@@ -543,9 +496,8 @@ def test_one_pair_under_several_categories_is_one_pair(pairs):
     copies = [{**lines[0], "id": f"again-{kind}", "category": kind} for kind in KINDS]
     write(pairs, [*lines, *copies])
     suite = demur_suites.suite(NAME)
-    with pytest.raises(BadInput) as refused:
+    with raises(BadInput, item="(again-temporal)"):
         suite.open(pairs)
-    assert "again-temporal" in str(refused.value)
     assert len(suite.open(pairs, skip_bad=True).items) == len(lines)
 
 

@@ -8,17 +8,11 @@ import growth
 import pytest
 
 import demur_suites
-from demur_suites.mm_aqa.routing import TRIGGERS
-from demur_suites.mm_aqa.transforms import questions
+from demur_suites.mm_aqa.build.routing import TRIGGERS
 
 MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
-    "demur_suites.mm_aqa.routing: f'\\\\b{d.value}\\\\b'": [],  # words of demur's own
-    "demur_suites.mm_aqa.routing: p": [re.compile(p, re.I) for p in TRIGGERS.values()],
-    "demur_suites.mm_aqa.transforms.questions: '|'.join((f'(?<!\\\\w){re.escape(u)}' + ('(?!\\\\w)' if u[-1].isalnum() "
-    "else '') for u in names))": [questions.LONG, questions.ANY],
-    "demur_suites.mm_aqa.transforms.questions: f'(?<!\\\\w){re.escape(unit)}(?!\\\\w)'": [
-        re.compile(r"(?<!\w)square\ kilometres(?!\w)")
-    ],
+    "demur_suites.mm_aqa.build.routing: f'\\\\b{d.value}\\\\b'": [],  # words of demur's own
+    "demur_suites.mm_aqa.build.routing: p": [re.compile(p, re.I) for p in TRIGGERS.values()],
     "demur_suites.vb.items: f'(?<!\\\\w){re.escape(agent)}(?!\\\\w)'": [],  # words of the text, as they are
 }
 """Patterns that depend on more than their module -> examples of what they come to."""

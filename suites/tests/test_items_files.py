@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-import pytest
+from errors import raises
 from PIL import Image
 
 from demur.core.errors import DataError, UsageError
@@ -52,14 +52,14 @@ def test_an_image_is_the_one_that_was_filed(tmp_path):
     file = tmp_path / "items.jsonl"
     ref = image_beside(file, "x.png")
     assert (ref.uri, ref.width, image_beside(file, "x.png", ref.sha256)) == ("x.png", 3, ref)
-    with pytest.raises(DataError, match="other bytes than the item records"):
+    with raises(DataError, "x.png", cure="build"):
         image_beside(file, "x.png", "0" * 64)
-    with pytest.raises(DataError, match="leads out"):
+    with raises(DataError, "../x.png"):
         image_beside(file, "../x.png")
 
 
 def test_a_folder_without_items_says_what_makes_them(tmp_path):
-    with pytest.raises(UsageError, match=r"there is no items\.jsonl.*demur suite build vb"):
+    with raises(UsageError, "items.jsonl", item=tmp_path, cure="demur suite build vb"):
         items_file(tmp_path, "vb")
-    with pytest.raises(UsageError, match="no such file"):
+    with raises(UsageError, item=tmp_path / "x", cure="demur suite build vb"):
         items_file(tmp_path / "x", "vb")

@@ -13,10 +13,9 @@ from demur.core.store import read_json
 from demur.scenarios.systems import SystemContext
 from demur.testing import running
 from demur_suites.certainly_uncertain.build.calls import replies
-from demur_suites.certainly_uncertain.verify import verified
 from demur_suites.mm_aqa.baselines import PTrue
-from demur_suites.mm_aqa.models import VOTE_TOKENS
-from demur_suites.mm_aqa.pool import sample_corpus
+from demur_suites.mm_aqa.build.models import VOTE_TOKENS
+from demur_suites.mm_aqa.build.pool import sample_corpus
 from tests.served import refusing
 
 QUESTION = Ask(
@@ -64,27 +63,10 @@ def test_p_true_of_a_model_that_takes_no_temperature(refused):
                 await system.close()
 
         found = asyncio.run(answers())
-        assert server.requests == 4 + len(refused)
-    assert [(r.error, r.asked_without) for r in found] == [("", tuple(sorted(refused)))] * 2
+        # a server without log-probabilities is asked for them once
+        assert server.requests == (4 if "logprobs" not in refused else 3) + len(refused)
+    assert (found[0].error, found[0].asked_without) == ("", tuple(sorted(refused)))
     assert {r.computed_confidence is None for r in found} == {"logprobs" in refused}
-
-
-async def test_certainly_uncertain_reads_the_probability_without_temperature(tmp_path):
-    from demur.core.records import AnswerSpec, Sample
-
-    sample = Sample(
-        id="a", source="cu", question="What?", answers=AnswerSpec(accepted=(("this",),))
-    )
-    with running(reply=refusing(lambda body: "yes", "temperature")) as server:
-        found = await verified(
-            [server.model("m")],
-            {"a": "this"},
-            {"a": sample},
-            read_image=lambda ref: b"",
-            ledger=tmp_path / "c.sqlite",
-        )
-    assert found["a"].probability is not None
-    assert found["a"].why == "asked at the model's own temperature"
 
 
 def test_the_calls_of_certainly_uncertains_build(tmp_path):
@@ -99,7 +81,7 @@ def test_the_calls_of_certainly_uncertains_build(tmp_path):
 
 def test_a_set_of_mm_aqa_is_checked_by_a_model_that_takes_no_temperature(tmp_path, monkeypatch):
     flags = [a for a in sample_corpus(0) if a.topic == "flags"][:2]
-    monkeypatch.setattr("demur_suites.mm_aqa.pool.sample_corpus", lambda seed: flags)
+    monkeypatch.setattr("demur_suites.mm_aqa.build.pool.sample_corpus", lambda seed: flags)
     suite = demur_suites.suite("mm_aqa")
     with running(
         reply=refusing(lambda body: "VERDICT: UNANSWERABLE\nCONFIDENCE: HIGH", "temperature")

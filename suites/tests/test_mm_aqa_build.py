@@ -7,13 +7,12 @@ import json
 import random
 import sys
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
+from errors import raises
 from PIL import Image
 from strategies import sample
 
@@ -23,33 +22,32 @@ from demur.core.errors import DataError, MissingExtra, PermanentError, UsageErro
 from demur.core.images import image_ref
 from demur.core.records import AnswerSpec, Evidence
 from demur.judge.annotation.task import put_labels, read_task
-from demur_suites.mm_aqa import build, ocr
-from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
-from demur_suites.mm_aqa.ocr import Reader
-from demur_suites.mm_aqa.pages import Page, sheets
-from demur_suites.mm_aqa.people import proportional
-from demur_suites.mm_aqa.pool import Answerable, Pool, _of_samples, mixed, sample_corpus
-from demur_suites.mm_aqa.routing import Dependency
-from demur_suites.mm_aqa.selecting import Features, rate, select
-from demur_suites.mm_aqa.transforms import Given, Infeasible, Made, Word, transform
-from demur_suites.mm_aqa.transforms.drawing import (
+from demur_suites.mm_aqa.build import make as build
+from demur_suites.mm_aqa.build import ocr
+from demur_suites.mm_aqa.build.ocr import Reader
+from demur_suites.mm_aqa.build.pages import Page, sheets
+from demur_suites.mm_aqa.build.people import proportional
+from demur_suites.mm_aqa.build.pool import Answerable, Pool, _of_samples, mixed, sample_corpus
+from demur_suites.mm_aqa.build.routing import Dependency
+from demur_suites.mm_aqa.build.selecting import Features, rate, select
+from demur_suites.mm_aqa.build.transforms import Altered, Infeasible, Original, Word, transform
+from demur_suites.mm_aqa.build.transforms.drawing import (
     changed,
     coverage,
     erased,
     sharpness_left,
     size_in,
 )
-from demur_suites.mm_aqa.transforms.pages import blur, mask
-from demur_suites.mm_aqa.transforms.questions import gates, years
-from demur_suites.mm_aqa.transforms.reading import grids, other_value
-from demur_suites.mm_aqa.verifying import (
+from demur_suites.mm_aqa.build.transforms.questions import gates, years
+from demur_suites.mm_aqa.build.transforms.reading import grids, other_value
+from demur_suites.mm_aqa.build.verifying import (
     Vote,
     consensus,
     passes,
     read_vote,
     still_answerable,
-    structural,
 )
+from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
 from suites.tests import mm_aqa_models
 from suites.tests.mm_aqa_models import REWRITTEN
 from tests.served import Served
@@ -67,12 +65,12 @@ OTHERS = (
 
 
 @cache
-def example(subset: str, topic: str = "") -> Given:
+def example(subset: str, topic: str = "") -> Original:
     one = next(a for a in sample_corpus(0) if a.subset == subset and topic in (a.topic, ""))
     pictures = one.pictures()
     images = tuple(Image.open(io.BytesIO(p.data)).convert("RGB") for p in pictures)
     words = {id(i): p.words or [] for i, p in zip(images, pictures, strict=True)}
-    return Given(
+    return Original(
         one.question,
         images,
         one.answers,
@@ -82,16 +80,16 @@ def example(subset: str, topic: str = "") -> Given:
     )
 
 
-def made(name: str, given: Given, seed: int = 3, strength: float = 1.0) -> Made:
-    fresh = Given(
-        given.question,
-        given.images,
-        given.answers,
+def altered(name: str, original: Original, seed: int = 3, strength: float = 1.0) -> Altered:
+    fresh = Original(
+        original.question,
+        original.images,
+        original.answers,
         seed,
         strength,
-        given.words,
-        given.rewrite,
-        given.others,
+        original.words,
+        original.rewrite,
+        original.others,
     )
     return transform(name).apply(fresh)
 
@@ -104,110 +102,25 @@ def test_all_22_are_there_and_say_what_they_need():
         assert transform(name).needs
 
 
-@pytest.mark.parametrize("name", IMAGES)
-@pytest.mark.parametrize("topic", ["photos", "flags", "maps"])
-def test_image_transformations_keep_their_guarantees(name, topic):
-    given = example("images", topic)
-    if "model" in transform(name).needs:
-        with pytest.raises(Infeasible):
-            made(name, given)
-        given = Given(
-            given.question,
-            given.images,
-            given.answers,
-            rewrite=lambda prompt, words: REWRITTEN,
-            limit=3,
-        )
-    one, again, other = (made(name, given, seed) for seed in (3, 3, 4))
-    assert structural(given, one) == ""
-    assert one.question == again.question
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(one.images, again.images, strict=True))
-    measured, before, after = one.measured, given.images[0], one.images[0]
-    assert other.images[0].size == before.size
-    if name == "multi-mask":
-        black = (np.asarray(after) == 0).all(axis=-1).mean()
-        assert measured["coverage"] >= 0.70
-        assert black >= 0.70
-        assert measured["rectangles"][0] >= 20
-    elif name == "aggressive-crop":
-        assert (np.asarray(after) == 127).all(axis=-1).mean() == pytest.approx(0.5, abs=0.02)
-    elif name == "adaptive-darkness":
-        assert measured["brightest"] <= 17
-        assert measured["stops"] == 3.91
-        assert np.asarray(after).max() > 0
-    elif name == "blur-edge-mask":
-        assert measured["blurred"] == pytest.approx(0.85, abs=0.01)
-        assert measured["sharpness_left"] < 0.5
-    elif name == "partial-occlusion":
-        assert measured["bars"] == 9
-        assert 0.4 < measured["coverage"] < 1
-    elif name == "overlay-label-mask":
-        assert measured["alpha"] == 0.6
-        assert np.asarray(after).std() < np.asarray(before).std()
-    else:
-        assert one.question != given.question
-        assert one.images == given.images
-
-
-@pytest.mark.parametrize("name", [n for n in DOCUMENTS if n != "temporal-drift"])
-def test_document_transformations_keep_their_guarantees(name):
-    given = example("documents", "export_partner" if name == "column-merge" else "airports")
-    one, again = made(name, given), made(name, given)
-    assert structural(given, one) == ""
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(one.images, again.images, strict=True))
-    m = one.measured
-    if name == "remove-numeric-token":
-        assert m["numbers_removed"] >= 0.95
-        assert m["words_removed"] >= 0.59
-    elif name == "corrupt-numeric-token":
-        assert all(0.2 - 1e-4 <= abs(c) <= 0.5 + 1e-4 for c in m["changes"])
-    elif name == "hide-evidence-page":
-        assert (len(m["hidden"]), len(m["cut"])) == (1, 1)
-        assert np.asarray(one.images[m["hidden"][0] - 1]).min() == 255
-        half = one.images[m["cut"][0] - 1]
-        box = (0, 0, half.width, half.height // 2)
-        if m["lost_half"][str(m["cut"][0])] == "lower":
-            box = (0, half.height // 2, half.width, half.height)
-        assert np.asarray(half.crop(box)).min() == 255
-    elif name == "remove-visual-element":
-        assert m["coverage"] >= 0.35
-    elif name == "distractor-rows":
-        assert m["rows_added"] >= 2
-    elif name == "column-merge":
-        assert any("Partner" in merged for merged in m["merged"])
-    elif name == "blur-figure-region":
-        assert "figure" in m["region"]
-        assert m["sharpness_left"] < 0.6
-    elif name == "contradictory-caption":
-        assert one.question.startswith(given.question)
-        assert " Note: " in one.question
-
-
-def test_fallbacks_can_always_be_done():
-    given = example("documents", "airports")
-    assert mask(given).measured["coverage"] >= 0.80
-    assert blur(given).measured["sharpness_left"] < 0.3
-
-
 def test_time_drifts_beyond_the_pages():
-    given = Given(
+    original = Original(
         "In FY2015, and in 2016, what was it?", (), AnswerSpec(accepted=(("1",),)), seed=1
     )
-    one = transform("temporal-drift").apply(given)
+    one = transform("temporal-drift").apply(original)
     first, second = years(one.question)
     assert first > 2016
     assert second - first == 1
     assert "FY" in one.question
-    quarter = Given(
+    quarter = Original(
         "What was sold in Q3?",
         (),
-        given.answers,
+        original.answers,
         rewrite=lambda prompt, words: "What was sold in Q3 of 2041?",
     )
     quarter.limit = 2
     assert "2041" in transform("temporal-drift").apply(quarter).question
-    with pytest.raises(Infeasible, match="no year"):
-        transform("temporal-drift").apply(Given("What is it?", (), given.answers))
+    with raises(Infeasible):
+        transform("temporal-drift").apply(Original("What is it?", (), original.answers))
 
 
 @pytest.mark.parametrize("text", ["59,700", "12.5%", "$1,234.50", "(42)", "2023", "7"])
@@ -314,11 +227,11 @@ def test_votes():
 @pytest.mark.slow
 def test_words_are_read_off_a_page():
     pytest.importorskip("rapidocr", reason="no OCR: pip install './suites[mm-aqa]'")
-    given = example("documents", "airports")
-    page = given.images[1].crop((0, 120, 850, 300))
+    original = example("documents", "airports")
+    page = original.images[1].crop((0, 120, 850, 300))
     reader = Reader()
     read = reader(page)
-    told = {w.text for w in given.words(given.images[1]) if 125 < w.box[1] < 290}
+    told = {w.text for w in original.words(original.images[1]) if 125 < w.box[1] < 290}
     assert len({w.text for w in read} & told) >= 0.8 * len(told)
     assert Reader(ocr=False)(page) == []
 
@@ -372,14 +285,14 @@ def test_the_merged_column_is_that_of_the_row_asked_about():
     ]
     page = (Image.new("RGB", (850, 300), "white"),)
 
-    def asked(question: str, answer: str) -> Given:
-        return Given(question, page, AnswerSpec(accepted=((answer,),)), words=lambda _: words)
+    def asked(question: str, answer: str) -> Original:
+        return Original(question, page, AnswerSpec(accepted=((answer,),)), words=lambda _: words)
 
     partner = asked("With whom does Belgium trade?", "France")
-    assert made("column-merge", partner).measured["merged"] == ["Partner / Capital"]
+    assert altered("column-merge", partner).measured["merged"] == ["Partner / Capital"]
     for question, answer in (("Of whom is Guinea free?", "France"), ("How long?", "66 km")):
         with pytest.raises(Infeasible):  # "France 320 km" tells which is which
-            made("column-merge", asked(question, answer))
+            altered("column-merge", asked(question, answer))
 
 
 def test_rows_are_added_as_far_as_the_page_has_room():
@@ -395,24 +308,24 @@ def test_rows_are_added_as_far_as_the_page_has_room():
             for c in range(3)
         ]
         page = (Image.new("RGB", (300, 200), "white"),)
-        asked = Given(
+        asked = Original(
             "How many?", page, AnswerSpec(accepted=(("41",),)), words=lambda _, words=words: words
         )
         try:
-            added[foot] = made("distractor-rows", asked).measured["rows_added"]
+            added[foot] = altered("distractor-rows", asked).measured["rows_added"]
         except Infeasible:
             added[foot] = 0
     assert added == {196: 0, 170: 1, 100: 2}
 
 
 def test_bars_never_close_over_a_wide_picture():
-    wide = Given(
+    wide = Original(
         "What is it?",
         (Image.new("RGB", (400, 120), "red"),),
         AnswerSpec(accepted=(("a",),)),
         strength=9,
     )
-    assert made("partial-occlusion", wide, strength=9).measured["coverage"] < 1
+    assert altered("partial-occlusion", wide, strength=9).measured["coverage"] < 1
 
 
 def items(folder: Path) -> list[dict]:
@@ -437,7 +350,7 @@ def test_a_set_is_built_killed_built_on_and_checked(tmp_path, monkeypatch):
     (half / "images").symlink_to(whole / "images")
     suite.build(half, pairs=6, ocr="no")
     assert (half / "items.jsonl").read_bytes() == (whole / "items.jsonl").read_bytes()
-    with pytest.raises(UsageError, match="other options"):
+    with raises(UsageError, "pairs", item=whole, cure="--out"):
         suite.build(whole, pairs=9)
 
 
@@ -452,7 +365,7 @@ def test_models_rewrite_and_agree_disagreement_goes_to_people_and_comes_back(tmp
         "verifier": f"python:{MODELS}:doubtful",
         "panel": f"python:{MODELS}:strict,python:{MODELS}:doubtful",
     }
-    with pytest.raises(UsageError, match="two models, not 1"):
+    with raises(UsageError, "1"):
         suite.build(tmp_path / "s", **options | {"panel": "python:a:b"})
     out = suite.build(tmp_path / "s", **options)
     decisions = [json.loads(line) for line in (out / "decisions.jsonl").read_text().splitlines()]
@@ -498,18 +411,18 @@ def test_a_set_holds_for_answers_images_and_code_of_models_not_for_their_names(
         whole._replace(seen=("another",)),
     ):
         three[1] = edited
-        with pytest.raises(UsageError, match=r"other options \(questions\)"):
+        with raises(UsageError, "(questions)", item=tmp_path, cure="--out"):
             suite.build(tmp_path, **options)
     three[1] = whole
     suite.build(tmp_path, **options)
     monkeypatch.setattr(build, "revision_of", lambda model: "edited")
-    with pytest.raises(UsageError, match=r"other options \(questions\)"):
+    with raises(UsageError, "(questions)", item=tmp_path, cure="--out"):
         suite.build(tmp_path, **options)
 
 
 def test_a_model_that_nobody_answers_for_is_told_before_anything_is_made(tmp_path, monkeypatch):
     suite = demur_suites.suite("mm_aqa")
-    with pytest.raises(PermanentError, match="no server answers there"):
+    with raises(PermanentError):
         suite.build(tmp_path / "s", pairs=2, ocr="no", verifier="http://127.0.0.1:9/v1#m")
     assert not list(tmp_path.glob("s/images/*"))
     pool_of(monkeypatch, *flags(2))
@@ -525,7 +438,7 @@ def test_a_missing_package_is_told_instead_of_failing_pair_by_pair(
     pool_of(monkeypatch, *[a for a in sample_corpus(0) if a.subset == subset][:8])
     monkeypatch.setitem(sys.modules, module, None)
     ocr._engine.cache_clear()
-    with pytest.raises(MissingExtra, match=r"suites\[mm-aqa\]"):
+    with raises(MissingExtra, cure="suites[mm-aqa]"):
         demur_suites.suite("mm_aqa").build(tmp_path)
 
 
@@ -545,26 +458,8 @@ def test_a_set_whose_replies_are_kept_needs_no_server(tmp_path, monkeypatch):
     (tmp_path / "decisions.jsonl").unlink()
     for kept in tmp_path.glob("calls.sqlite*"):
         kept.unlink()
-    with pytest.raises(PermanentError, match="no server answers there"):
+    with raises(PermanentError):
         suite.build(tmp_path, ocr="no", verifier=model)
-
-
-@pytest.mark.parametrize(
-    ("question", "answer", "after"),
-    [
-        ("How high is it, in metres?", "1,200", "How high is it, in kilograms?"),
-        ("What did it cost?", "$1,200", "What did it cost, in Swiss francs?"),
-        ("How long is its coast?", "2,413 km", "How long is its coast, in kilograms?"),
-        ("How large is its area in square kilometres?", "12", "How large is its area in litres?"),
-    ],
-)
-def test_a_unit_is_swapped_for_one_that_no_conversion_reaches(question, answer, after):
-    made_ = transform("unit-swap").apply(Given(question, (), AnswerSpec(accepted=((answer,),))))
-    assert made_.question == after
-    with pytest.raises(Infeasible, match="unit"):
-        transform("unit-swap").apply(
-            Given("Who is it?", (), AnswerSpec(accepted=(("5 apples",), ("m",))))
-        )
 
 
 def pool_of(monkeypatch, *questions) -> None:
@@ -658,8 +553,8 @@ def test_a_twin_that_people_disagree_on_waits_and_holds_up_no_other(tmp_path, mo
     ]
     told = []
     labels = [{}, {"ann": "uu", "bob": "ua"}, {"bob": "uu"}]
-    for given in labels:
-        for name, words in given.items():
+    for original in labels:
+        for name, words in original.items():
             queued = read_task(tmp_path / "a set/queue")[1]
             each = {"u": "unanswerable", "a": "answerable"}
             put_labels(
@@ -709,7 +604,7 @@ def test_a_sample_for_people_holds_categories_in_proportion():
 
 @pytest.mark.heavy
 def test_the_meaning_of_rewritten_questions_is_told_by_embeddings():
-    one = Given(
+    one = Original(
         "What is the capital of Chad?",
         (),
         AnswerSpec(accepted=(("x",),)),
@@ -717,7 +612,7 @@ def test_the_meaning_of_rewritten_questions_is_told_by_embeddings():
         similar=lambda a, b: 0.99,
     )
     one.rewrite = lambda prompt, words: REWRITTEN
-    with pytest.raises(Infeasible, match=r"meaning: 0\.010"):
+    with raises(Infeasible, "0.010"):
         transform("missing-context").apply(one)
     name, similar = build.meaning_by("")
     if name == "words":
@@ -731,12 +626,12 @@ def test_a_note_claims_nothing_that_holds_the_right_answer():
         ("What is the top export of Togo?", "crude petroleum"),
         ("What is the top export of Mali?", "gold"),
     )
-    told = Given(
+    told = Original(
         "What is the top export of Chad?", (), AnswerSpec(accepted=(("Petroleum",),)), others=others
     )
-    assert "gives gold here" in made("contradictory-caption", told).question
+    assert "gives gold here" in altered("contradictory-caption", told).question
     page = Image.effect_noise((60, 40), 90).convert("RGB")
-    again = Given(told.question, (page,), told.answers, strength=1.5, others=others)
+    again = Original(told.question, (page,), told.answers, strength=1.5, others=others)
     assert (
         transform("contradictory-caption").apply(again).images[0].tobytes() != page.tobytes()
     )  # mildly blurred, when tried again
@@ -752,13 +647,13 @@ def test_a_note_claims_nothing_that_holds_the_right_answer():
 )
 def test_a_note_of_a_model_does_not_state_the_right_answer(note, passes):
     """What a real small model wrote three times of three."""
-    given = Given("What is the aircraft prefix of Peru?", (), AnswerSpec(accepted=(("OB",),)))
-    given.rewrite = lambda prompt, words: note
+    original = Original("What is the aircraft prefix of Peru?", (), AnswerSpec(accepted=(("OB",),)))
+    original.rewrite = lambda prompt, words: note
     if passes:
-        assert note in transform("contradictory-caption").apply(given).question
+        assert note in transform("contradictory-caption").apply(original).question
         return
-    with pytest.raises(Infeasible, match="states the right answer"):
-        transform("contradictory-caption").apply(given)
+    with raises(Infeasible):
+        transform("contradictory-caption").apply(original)
 
 
 def test_words_that_are_written_are_as_large_as_those_that_stood_there():
@@ -805,16 +700,16 @@ def test_a_crop_takes_what_the_rest_does_not_show_again():
     """Half of a flag of level bands, cut from its left, shows all of them."""
     bands = Image.new("RGB", (300, 200), "red")
     bands.paste("blue", (0, 0, 300, 100))
-    given = Given("Whose flag is it?", (bands,), AnswerSpec(accepted=(("Haiti",),)))
-    edges = {made("aggressive-crop", given, seed).measured["edge"][0] for seed in range(12)}
+    original = Original("Whose flag is it?", (bands,), AnswerSpec(accepted=(("Haiti",),)))
+    edges = {altered("aggressive-crop", original, seed).measured["edge"][0] for seed in range(12)}
     assert edges == {"top", "bottom"}
 
 
-def page_with(*lines: str) -> Given:
+def page_with(*lines: str) -> Original:
     page = Page()
     for line in lines:
         page.paragraph(line)
-    return Given(
+    return Original(
         "How many airports does Chad have?",
         (page.image,),
         AnswerSpec(accepted=(("44",),)),
@@ -823,20 +718,24 @@ def page_with(*lines: str) -> Given:
 
 
 def test_what_can_be_told_for_free_is_told():
-    given = page_with("Chad has 44 airports.")
-    as_it_was = Made(given.question, given.images, {"labels": 0})
-    assert still_answerable("blur-figure-region", given, as_it_was)
-    gone = Made(given.question, (erased(given.images[0], given.answer_words(given.images[0])),), {})
-    assert not still_answerable("remove-numeric-token", given, gone)
-    assert still_answerable("aggressive-crop", given, gone)  # half a picture is counted, too
-    assert still_answerable("overlay-label-mask", given, as_it_was)  # there is nothing to mask
-    assert not still_answerable("temporal-drift", given, as_it_was)  # its question is another
+    original = page_with("Chad has 44 airports.")
+    as_it_was = Altered(original.question, original.images, {"labels": 0})
+    assert still_answerable("blur-figure-region", original, as_it_was)
+    gone = Altered(
+        original.question,
+        (erased(original.images[0], original.answer_words(original.images[0])),),
+        {},
+    )
+    assert not still_answerable("remove-numeric-token", original, gone)
+    assert still_answerable("aggressive-crop", original, gone)  # half a picture is counted, too
+    assert still_answerable("overlay-label-mask", original, as_it_was)  # there is nothing to mask
+    assert not still_answerable("temporal-drift", original, as_it_was)  # its question is another
 
 
 def test_a_table_whose_wanted_row_would_stay_as_it_is_is_left_alone():
     page = Page()
     page.table([["Country", "Airports"], ["Chad", "44"], ["Mali", "30"], ["Niger", "26"]])
-    given = Given(
+    original = Original(
         "How many lakes does Peru have?",
         (page.image,),
         AnswerSpec(accepted=(("12",),)),
@@ -844,7 +743,7 @@ def test_a_table_whose_wanted_row_would_stay_as_it_is_is_left_alone():
     )
     for name in ("column-merge", "distractor-rows"):
         with pytest.raises(Infeasible):
-            made(name, given)
+            altered(name, original)
 
 
 def test_a_set_that_no_panel_has_checked_says_so(tmp_path, monkeypatch):
@@ -871,11 +770,3 @@ def test_any_beginning_of_a_pool_holds_every_topic():
         for n, topic in enumerate("aaaaaabbc")
     ]
     assert {a.topic for a in mixed(several, 0)[:3]} == set("abc")
-
-
-def test_the_unit_swap_is_chosen_where_it_is_asked_for_alone():
-    f = Features("documents", kind="descriptive", images=2, units=True)
-    assert "unit-swap" not in [c.name for c in select(f, []).order]
-    assert "unit-swap" in [c.name for c in select(replace(f, unit_swap=True), []).order]
-    assert rate("unit-swap", replace(f, units=False, unit_swap=True)).score < 0.25
-    assert category_of("unit-swap") == "semantic contradiction"

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 import demur_suites
-from demur.core.records import Ask, Scenario
-from demur.core.store import Problems
-from demur.models import open_model
 from demur.sample.llm import serving, weights
-from demur.scenarios.systems import SystemContext
 from demur_suites import read_outputs
-from demur_suites.mm_aqa.baselines import PTrue
-from demur_suites.mm_aqa.items import read
 from demur_suites.mm_aqa.measures import Matrix
 from demur_suites.mm_aqa.scoring import max_prob
-from demur_suites.p_true import yes_share
 
 pytestmark = [pytest.mark.slow, pytest.mark.integration]
 
@@ -50,41 +42,24 @@ def test_real_log_probabilities_become_confidences(tmp_path):
     folder = questions(tmp_path)
     suite = demur_suites.suite("mm_aqa:base")
     with serving() as model:
-        systems = [f"max_prob:{model}"]
         suite.run(
             folder,
-            systems,
+            [f"max_prob:{model}", f"p_true:{model}"],
             tmp_path / "runs",
             system_options={"max_tokens": 24, "temperature": 0.0},
         )
-
-        async def judged() -> list[float | None]:
-            context = SystemContext(read_image=lambda ref: b"", prompts=suite.prompts())
-            system = PTrue(model, context)
-            found = []
-            async with open_model(model) as opened:
-                for item in read(folder, Problems()).items:
-                    ask = Ask(
-                        id=item.id,
-                        sample=item.id,
-                        context="",
-                        scenario=Scenario.PARAMETRIC,
-                        question=item.question,
-                        condition="none",
-                    )
-                    reply = await opened.complete(PTrue.question(system.request(ask), "Paris"))
-                    found.append(yes_share(reply.logprobs))
-            await system.close()
-            return found
-
-        shares = asyncio.run(judged())
+    outputs = read_outputs(tmp_path / "runs")
+    [shares] = [
+        [reply.computed_confidence for reply in replies.values()]
+        for name, replies in outputs.items()
+        if name.startswith("p_true:")
+    ]
     assert len(shares) == 4
     assert all(s is None or 0 <= s <= 1 for s in shares)
     assert any(s is not None for s in shares)
-    [score] = suite.scores(
-        suite.open(folder).items, read_outputs(tmp_path / "runs"), parser="lenient"
-    )
-    assert score.model.startswith("max_prob:")
+    [name] = [name for name in outputs if name.startswith("max_prob:")]
+    items = suite.open(folder).items
+    [score] = suite.scores(items, outputs, models=name, parser="lenient")
     confidences = [max_prob(row) for row in score.of("images", "base")]
     assert len(confidences) == 4
     assert all(c is not None and 0 < c <= 1 for c in confidences)

@@ -13,8 +13,11 @@ from strategies import png
 
 import demur
 import demur_suites
+from demur.cli import main
 from demur.core.records import Outcome, Status
+from demur.reports.tables import Table, numbers, texts
 from demur_suites import read_outputs
+from demur_suites.gallery import named_once
 
 
 def rows_of(folder: Path) -> list[dict]:
@@ -34,6 +37,17 @@ def compared(first: Path, second: Path) -> tuple[int, float, float]:
 
 def right(row: dict) -> bool:
     return row["outcome"] == ("correct" if row["expected"] == "answer" else "deflected")
+
+
+def signs(page: Path, system: str) -> Counter:
+    """What the page shows of a system's replies, by sign."""
+    shown = rf'glyph (\w)" title="[^"]*">[^<]*</span> <b>{system}'
+    return Counter(re.findall(shown, page.read_text(encoding="utf-8")))
+
+
+def signs_of_rows(rows: list[dict]) -> Counter:
+    by_outcome = {"deflected": "d", "incorrect": "i", "correct": "i", None: "f"}
+    return Counter("c" if right(r) else by_outcome[r["outcome"]] for r in rows)
 
 
 # --- VB: labels by the question, one reply in prose, one without a label --------------------------
@@ -107,15 +121,8 @@ def test_vb_counts_one_list(families, tmp_path):
     # strict, as another run: the reply in prose has no label there
     assert "parser" in json.loads((folders[0] / "manifest.json").read_text())["judge"]
     assert compared(*folders) == (12, 5, 4)  # of 15, three have no label
-    page = suite.report(
-        families, outputs, tmp_path / "p.html", parser="lenient", resamples=0
-    ).read_text()
-    signs = Counter(re.findall(r'glyph (\w)" title="[^"]*">[^<]*</span> <b>python:[^<]*seer', page))
-    every = Counter(
-        "c" if right(r) else {"deflected": "d", "incorrect": "i", None: "f"}[r["outcome"]]
-        for r in rows
-    )
-    assert signs == every
+    page = suite.report(families, outputs, tmp_path / "p.html", parser="lenient", resamples=0)
+    assert signs(page, "python:[^<]*seer") == signs_of_rows(rows)
 
 
 # --- CertainlyUncertain: answers, declines, a control -------------------------------------------
@@ -179,10 +186,17 @@ def test_certainly_uncertain_counts_one_list(pairs, tmp_path):
     [score, _] = suite.scores(items, read_outputs(folders))
     # by hand, with the default judge
     credit = {
-        "c0/answerable": 1, "c0/unanswerable": 1, "c1/answerable": 0, "c1/unanswerable": 1,
-        "c2/answerable": 0, "c2/unanswerable": 0, "c3/answerable": 1, "c3/unanswerable": 0,
-        "x/answerable": 0, "x/unanswerable": 1,
-    }  # fmt: skip
+        "c0/answerable": 1,
+        "c0/unanswerable": 1,
+        "c1/answerable": 0,
+        "c1/unanswerable": 1,
+        "c2/answerable": 0,
+        "c2/unanswerable": 0,
+        "c3/answerable": 1,
+        "c3/unanswerable": 0,
+        "x/answerable": 0,
+        "x/unanswerable": 1,
+    }
     assert {r["sample"]: int(right(r)) for r in rows} == credit
     assert {g.id: g.credit for g in score.graded if g.member != "control"} == credit
     by = score.by["temporal"]
@@ -281,3 +295,80 @@ def test_mm_aqa_counts_one_list(tmp_path):
     both = sum(r["status"] == "graded" for r in rows)
     assert compared(*folders[:2])[0] == both == len(items)
     assert compared(folders[1], folders[2])[0] == 2 * len(items)  # both conditions
+    page = suite.report(folder, read_outputs(folders), tmp_path / "p.html")
+    for name, path in zip(("shown", "declines", "as_well"), folders, strict=True):
+        assert signs(page, f"python:[^<]*{name}, ") == signs_of_rows(rows_of(path))
+
+
+# --- MM-THEBench: right, wrong, no answer, a failed call -----------------------------------------
+
+
+def test_mm_thebench_counts_one_list(tmp_path):
+    suite = demur_suites.suite("mm_thebench")
+    folder = tmp_path / "set"
+    folder.mkdir()
+    lines = [
+        {
+            "id": f"t{n}",
+            "source": "sums",
+            "question": f"What is {n} and {n}?",
+            "answers": [str(2 * n)],
+        }
+        for n in range(1, 9)
+    ]
+    (folder / "items.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def adds(question: str) -> str:
+        n = int(re.search(r"is (\d) and", question)[1])
+        if n == 8:
+            raise RuntimeError("the machine is off")
+        return {6: "I add.\nAnswer: 7", 7: "I don't know."}.get(n, f"I add.\nAnswer: {2 * n}")
+
+    def sixes(question: str) -> str:
+        return "Answer: 6"
+
+    folders = suite.run(folder, [adds, sixes], tmp_path / "runs")
+    rows = rows_of(folders[0])
+    assert Counter(r["outcome"] for r in rows) == {
+        "correct": 5,
+        "incorrect": 1,
+        "deflected": 1,
+        None: 1,
+    }
+    outputs = read_outputs(folders)
+    [score, other] = suite.scores(suite.open(folder).items, outputs)
+    accuracy = score.image["accuracy"]
+    assert (accuracy.value, accuracy.n, accuracy.failed) == (5 / 7, 7, 1)
+    assert other.image["accuracy"].value == 1 / 8
+    assert compared(*folders) == (7, 5, 1)  # over what both have a reply to
+    page = suite.report(folder, outputs, tmp_path / "p.html")
+    for name, path in zip(("adds", "sixes"), folders, strict=True):
+        assert signs(page, f"python:[^<]*{name}<") == signs_of_rows(rows_of(path))
+
+
+# --- whose figures they are ----------------------------------------------------------------------
+
+
+def test_a_system_has_the_name_that_it_was_given(families, tmp_path, monkeypatch, capsys):
+    reply = false("")
+    (tmp_path / "blind.py").write_text(f"def see(question):\n    return {reply!r}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    system = "Claude-4.1=python:blind:see"
+    argv = ["suite", "run", "vb", str(families), "--system", system, "--out", "runs", "--json"]
+    assert main(argv) == 0
+    assert {row["Model"] for row in json.loads(capsys.readouterr().out)["vb-headline"]} == {
+        "Claude-4.1"
+    }
+    assert main(["suite", "report", "vb", "runs", "-o", "p.html", "--trust-code"]) == 0
+    assert signs(tmp_path / "p.html", "Claude-4.1<") == {"c": 10, "i": 14}
+
+
+def test_a_name_that_a_row_leaves_to_the_one_above_stands_in_each_part_of_a_narrow_terminal():
+    rows = [(f"system-{n}", c, 10.0, 20.0) for n in range(3) for c in ("base", "vconf")]
+    columns = (*texts("Model", "Condition"), *numbers("a long heading", "another long heading"))
+    table = named_once(Table("t", "Both.", columns, tuple(rows)))
+    assert [row[0] for row in table.rows] == ["system-0", "", "system-1", "", "system-2", ""]
+    wide, narrow = (table.render("terminal", width=width) for width in (100, 30))
+    assert [wide.count(f"system-{n}") for n in range(3)] == [1, 1, 1]
+    assert [narrow.count(f"system-{n}") for n in range(3)] == [2, 2, 2]

@@ -7,7 +7,7 @@ import asyncio
 from demur.core.records import AnswerSpec, Ask, Response, Scenario
 from demur.judge.untrusted_answer import forms_of
 from demur.testing import running
-from demur_suites.refusal import RefusalJudge
+from demur_suites.certainly_uncertain.refusal import RefusalJudge
 
 ASK = Ask(id="a", sample="s", context="c", scenario=Scenario.ORACLE, question="Which river is it?")
 GRADE = AnswerSpec(accepted=(("A",),))

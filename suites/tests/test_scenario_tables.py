@@ -228,42 +228,6 @@ def test_published_totals_are_sample_weighted_means(scenario: str) -> None:
         )  # what it must not be confused with
 
 
-@pytest.mark.parametrize(
-    ("rows", "want"),
-    [  # Realistic and Adversarial rows whose printed Totals are wrong: what follows from them
-        (
-            (
-                [26.4, 42.6, 62.2, 39.7, 2.2, 53.3],
-                [58.9, 52.3, 30.3, 44.8, 91.1, 46.7],
-                [14.7, 5.1, 7.5, 15.5, 6.7, 0],
-            ),
-            (33.6, 55.2, 11.2),
-        ),
-        (
-            (
-                [27.3, 63.8, 68.2, 51.7, 11.1, 53.3],
-                [64.1, 28.5, 27.5, 27.6, 71.1, 33.3],
-                [8.6, 7.7, 4.3, 20.7, 17.8, 13.4],
-            ),
-            (41.3, 50.2, 8.5),
-        ),
-        (
-            (
-                [0.5, 8.7, 5.4, 5.2, 11.1, 6.7],
-                [20.9, 24.9, 40.5, 60.3, 11.3, 6.6],
-                [78.6, 66.4, 54.1, 34.5, 75.6, 86.7],
-            ),
-            (3.6, 24.0, 72.4),
-        ),
-    ],
-)
-def test_totals_that_the_paper_misprints(
-    rows: tuple[list[float], ...], want: tuple[float, ...]
-) -> None:
-    for column, total in zip(rows, want, strict=True):
-        assert weighted(list(zip(column, N8, strict=True))) == pytest.approx(total, abs=0.06)
-
-
 def test_weighted_totals_leave_out_what_is_undefined() -> None:
     assert weighted([]) is None
     assert weighted([(None, 5), (2.0, 0)]) is None

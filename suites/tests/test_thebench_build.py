@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 
 import pytest
+from errors import raises
 from strategies import png
 
 import demur_suites
@@ -124,7 +125,7 @@ def test_frames_of_a_video_become_pictures(tmp_path):
         Item(id=f"v{n}", question="What?", answers=("x",), video=v) for n, v in enumerate(videos)
     ]
     write_records(tmp_path / "items.jsonl", rows)
-    with pytest.raises(UsageError, match="without frames"):
+    with raises(UsageError, item="items.jsonl", cure="demur suite build mm_thebench"):
         SUITE.run(tmp_path / "items.jsonl", lambda question: "x", tmp_path / "runs")
     out = SUITE.build(tmp_path / "out", items=str(tmp_path / "items.jsonl"))
     found = SUITE.open(out).items

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from PIL import Image
 
+from demur_suites.mm_aqa.build.pool import Answerable, sample_corpus
+from demur_suites.mm_aqa.build.transforms import Infeasible, Original, Word, pages, transform
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, category_of
-from demur_suites.mm_aqa.pool import Answerable, sample_corpus
-from demur_suites.mm_aqa.transforms import Given, Infeasible, Word, pages, transform
 
 HEIGHT = {"images": 150, "documents": 380}
 EXAMPLES = {
@@ -40,7 +40,7 @@ def sheet(name: str, several: list[Answerable], height: int) -> Image.Image:
         words: dict[int, list[Word]] = {
             id(i): p.words or [] for i, p in zip(images, pictures, strict=True)
         }
-        given = Given(
+        original = Original(
             one.question,
             images,
             one.answers,
@@ -49,7 +49,7 @@ def sheet(name: str, several: list[Answerable], height: int) -> Image.Image:
         )
         apply = getattr(pages, name) if name in ("blur", "mask") else transform(name).apply
         try:
-            after = apply(given).images
+            after = apply(original).images
         except Infeasible:
             continue
         tiles = [
@@ -84,8 +84,8 @@ def main(out: Path) -> None:
         names = [n for n in CATALOGUE if CATEGORIES[category_of(n)] == subset]
         names = [n for n in names if transform(n).changes == "image"]
         for name in names + (["blur", "mask"] if subset == "documents" else []):
-            made = sheet(name, several, height)
-            made.save(
+            altered = sheet(name, several, height)
+            altered.save(
                 out / f"{'fallback-' if name in ('blur', 'mask') else ''}{name}.jpg",
                 quality=68,
                 optimize=True,

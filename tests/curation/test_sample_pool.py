@@ -203,6 +203,31 @@ def test_the_choice_is_that_of_a_plain_draw_from_each_group(towns, tmp_path):
         assert found.sizes == {"towns": len(every)}
 
 
+def test_a_limit_is_drawn_from_what_the_topics_leave_and_a_higher_one_adds_to_it(towns, tmp_path):
+    every = sample_sources([spec(towns)], tmp_path / "pool", seed=0)
+    ids = [s.id for s in every.samples]
+    smaller: set[str] = set()
+    for limit in range(1, len(ids) + 2):
+        found = sample_sources([spec(towns, limit=limit)], tmp_path / "pool", seed=0)
+        drawn = [s.id for s in found.samples]
+        assert len(drawn) == min(limit, len(ids))
+        assert drawn == [id_ for id_ in ids if id_ in drawn]
+        assert smaller <= set(drawn)
+        assert found.sizes == every.sizes
+        smaller = set(drawn)
+    firsts = {
+        sample_sources([spec(towns, limit=1)], tmp_path / "pool", seed=seed).samples[0].id
+        for seed in range(12)
+    }
+    assert len(firsts) > 1
+    of_topics = {
+        s.id for s in sample_sources([spec(towns, per_topic=1)], tmp_path / "pool", seed=0).samples
+    }
+    both = sample_sources([spec(towns, per_topic=1, limit=2)], tmp_path / "pool", seed=0).samples
+    assert len(both) == 2
+    assert {s.id for s in both} < of_topics
+
+
 class Given:
     """A source of given samples."""
 

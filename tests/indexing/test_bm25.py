@@ -2,7 +2,10 @@ import errno
 import json
 import os
 import random
+import re
 import unicodedata
+from itertools import groupby, pairwise
+from pathlib import Path
 
 import bm25s
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
 
 from demur.core.errors import IndexFileError, StorageError, UsageError
 from demur.indexing import bm25
@@ -53,6 +57,44 @@ def test_lucene_scores_are_those_of_bm25s(tmp_path):
             )
 
 
+def okapi(folder, texts):
+    part = build_bm25(texts, folder, method="okapi")
+    return BM25(folder, part), part["engine"]
+
+
+@pytest.mark.reference
+def test_okapi_is_rank_bm25_itself_and_beyond_its_size_has_the_same_scores(tmp_path, monkeypatch):
+    texts = zipf(10_000, vocabulary=3000)
+    queries = [" ".join(text.split()[:6]) for text in texts[:40]] + ["w0 w0 w1 unheard"]
+    small, engine = okapi(tmp_path / "small", texts)
+    assert engine == "rank-bm25"
+    peer = BM25Okapi([words(text) for text in texts])
+    for query in queries[-2:]:
+        assert small.scores(query).tobytes() == peer.get_scores(words(query)).tobytes()
+    monkeypatch.setattr(bm25, "RANK_BM25_MOST", 9_999)
+    for least in (0, 1 << 60):  # compiled and plain
+        monkeypatch.setattr(bm25, "NUMBA_FROM", least)
+        large, engine = okapi(tmp_path / f"large-{least}", texts)
+        assert engine == "bm25s"
+        one, other = small.search(queries, 20), large.search(queries, 20)
+        assert (one.rows == other.rows).all(), "ordered by (score, row)"
+        assert np.allclose(one.scores, other.scores, rtol=0, atol=1e-5)
+    candidates = [np.arange(0, 10_000, 7)] * len(queries)
+    one, other = (index.search_subset(queries, candidates, 5) for index in (small, large))
+    assert (one.rows == other.rows).all()
+
+
+def test_a_corpus_without_words_and_a_foreign_list_of_words(tmp_path):
+    index, engine = okapi(tmp_path / "none", ["", "..."])
+    assert (engine, index.search(["one"], 1).rows.tolist()) == ("bm25s", [[-1]])
+    part = build_bm25(["a b", "c"], tmp_path / "ix", method="okapi")
+    file = next((tmp_path / "ix").glob("*.words.json"))
+    for corpus in ([["a", "b"]], [["a"], "c"], {}):
+        file.write_text(json.dumps(corpus))
+        with raises(IndexFileError, "2", item=file):
+            BM25(tmp_path / "ix", part)
+
+
 def test_it_is_a_bm25s_index(tmp_path):
     texts = zipf(50)
     index = built(tmp_path, texts)
@@ -92,9 +134,10 @@ def test_batches_do_not_matter(tmp_path):
 def test_compiled_and_plain_agree(tmp_path, monkeypatch):
     pytest.importorskip("numba")
     texts = zipf(400)
-    plain = built(tmp_path, texts).search(texts[:20], 10)
+    part = build_bm25(texts, tmp_path / "lucene")
+    plain = BM25(tmp_path / "lucene", part).search(texts[:20], 10)
     monkeypatch.setattr(bm25, "NUMBA_FROM", 0)
-    index = BM25(tmp_path / "lucene", {"count": 400})
+    index = BM25(tmp_path / "lucene", part)
     assert index._engine.backend == "numba"
     fast = index.search(texts[:20], 10)
     assert (fast.rows == plain.rows).all()
@@ -158,6 +201,68 @@ def test_combining_marks_are_parts_of_words():
     )
 )
 def test_words_are_runs_of_letters_digits_and_marks(text):
+    assert words(text) == [part for word in words_between_blanks(text) for part in bigrams(word)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Größe: ﬁve 7-fold",
+        "हिन्दी भाषा, தமிழ்",
+        "Việt שָׁלוֹם ΟΔΟΣ",
+        "Москва Ереван Երեւան ქართული አማርኛ",
+    ],
+)
+def test_a_script_with_blanks_has_the_words_between_them(text):
+    assert words(text) == words_between_blanks(text)
+
+
+def bigrams(word):
+    """Where neighbours have signs of scripts without blanks, each two of them; by their Unicode names."""
+    signs = []
+    for character in word:
+        is_mark = unicodedata.category(character)[0] == "M"
+        script = re.split("[ -]", unicodedata.name(character, "?"))[0]
+        if is_mark and signs:
+            signs[-1] = (signs[-1][0], signs[-1][1] + character)
+        else:
+            signs.append((script in UNSPACED, character))
+    for unspaced, group in groupby(signs, key=lambda sign: sign[0]):
+        letters = [letter for _, letter in group]
+        if not unspaced:
+            yield "".join(letters)
+        elif len(letters) == 1:
+            yield letters[0]
+        else:
+            yield from (a + b for a, b in pairwise(letters))
+
+
+UNSPACED = "CJK IDEOGRAPHIC HANGZHOU HIRAGANA KATAKANA HANGUL THAI LAO MYANMAR KHMER".split()
+
+
+def test_signs_without_blanks_are_words_by_twos():
+    assert words("東京タワーは333m") == ["東京", "京タ", "タワ", "ワー", "ーは", "333m"]
+    assert words("龍 ﾀﾞﾑ 𠮷野家") == ["龍", "ダム", "𠮷野", "野家"]
+    assert words("มวยไทย") == ["มว", "วย", "ยไ", "ไท", "ทย"]
+    assert words("한국의 수도") == ["한국", "국의", "수도"]
+
+
+@pytest.mark.parametrize("language", ["zh", "ja", "th"])
+def test_questions_find_passages_in_scripts_without_blanks(language, tmp_path, monkeypatch):
+    corpus = json.loads(Path(__file__).with_name("unspaced_corpora.json").read_text())[language]
+    texts, questions = zip(*corpus, strict=True)
+
+    def share_found(folder):
+        rows = built(tmp_path / folder, texts).search(questions, 1).rows[:, 0]
+        return (rows == np.arange(len(texts))).mean()
+
+    with_bigrams = share_found("bigrams")
+    monkeypatch.setattr(bm25, "words", words_between_blanks)
+    assert with_bigrams >= 0.9
+    assert share_found("runs") <= 0.25, "a clause was one word"
+
+
+def words_between_blanks(text):
     expected, word = [], ""
     folded = (
         unicodedata.normalize("NFKC", text.replace("\u00ad", "")).casefold().replace("i\u0307", "i")
@@ -172,7 +277,7 @@ def test_words_are_runs_of_letters_digits_and_marks(text):
         elif word:
             expected.append(word)
             word = ""
-    assert words(text) == expected
+    return expected
 
 
 def test_hindi_is_found_by_the_words_of_the_reference(tmp_path):

@@ -53,6 +53,26 @@ def test_rules_hold_for_any_text(text, size, data):
     assert chunker.counts.passages == len(passages)
 
 
+@pytest.mark.parametrize("repeats", [0, 1, 40])
+@settings(deadline=None, max_examples=examples(100))
+@given(texts, st.integers(2, 30), texts)
+def test_the_first_passage_needs_no_more_than_the_head_of_a_text(repeats, text, size, more):
+    whole = text + repeats * (more + prose(size, 3, 40))
+    read = []
+
+    def offsets(texts):
+        read.extend(map(len, texts))
+        return plain_offsets(texts)
+
+    passages = Chunker(size, 0).cut([whole])[0]
+    expected = whole[passages[0].start : passages[0].end] if passages else whole
+    chunker = Chunker(size, 0, offsets)
+    assert chunker.first(whole) == expected
+    assert chunker.counts == chunk.Counts()
+    if len(whole) > 8000:
+        assert max(read) < len(whole)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_passages_end_at_sentences_and_overlap(seed):
     text = prose(seed)

@@ -1,10 +1,10 @@
-"""GPUs that are processors: faiss's GPU classes with its flat index behind them, whose scores are a little off."""
+"""GPUs that are processors: what faiss has for GPUs, with a product behind it whose scores are a little off."""
 
 import importlib.metadata
 import importlib.util
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from pathlib import Path
 
 import faiss
@@ -36,29 +36,33 @@ class Cards:
 
     def __init__(self, monkeypatch, free):
         self.free = free
-        self.sent, self.asked = [], []
+        self.sent, self.asked, self.refuses = [], [], None
         cards = self
 
         class Flat:
             def __init__(self, resources, dims, metric, config):
                 assert metric == faiss.METRIC_INNER_PRODUCT
-                self.index, self.device = faiss.IndexFlatIP(dims), config.device
+                self.rows, self.device = np.empty((0, dims), np.float32), config.device
 
             @property
             def ntotal(self):
-                return self.index.ntotal
+                return len(self.rows)
 
             def add(self, vectors):
                 if cards.free[self.device] < gpu.SPARE + vectors.nbytes:
                     raise RuntimeError("alloc fail")
                 cards.sent.append((self.device, len(vectors)))
-                self.index.add(vectors)
+                self.rows = np.concatenate([self.rows, vectors])
 
             def search(self, queries, k):
                 assert k <= gpu.MOST
+                if self.device == cards.refuses:
+                    raise RuntimeError("no memory\nat a line of C++")
                 cards.asked.append((self.device, len(queries)))
-                scores, rows = self.index.search(queries, k)
-                return scores + np.float32(1e-6), rows
+                scores = queries @ self.rows.T
+                scores += np.where(np.arange(self.ntotal) % 3, 1e-6, -1e-6)  # less than the bound
+                rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+                return np.take_along_axis(scores, rows, 1), rows
 
         monkeypatch.setattr(faiss, "get_num_gpus", lambda: len(free))
         monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
@@ -83,10 +87,12 @@ def data():
     rng = np.random.default_rng(0)
     vectors = unit(rng.standard_normal((ROWS, DIMS), np.float32))
     vectors[100:140] = vectors[7]  # ties beyond any margin
+    near = vectors[9] + 1e-7 * rng.standard_normal((60, DIMS), np.float32)
+    vectors[500:2900:40] = unit(near)  # in all rounds
     queries = unit(
         vectors[rng.integers(0, ROWS, 2100)] + 0.1 * rng.standard_normal((2100, DIMS), np.float32)
     )
-    queries[0] = vectors[7]
+    queries[0], queries[3] = vectors[7], vectors[9]
     return vectors, queries, Exact(vectors, NORM).top(queries, 10)
 
 
@@ -144,6 +150,12 @@ def test_a_card_that_refuses_is_named(cards, data, monkeypatch):
     there.free[1] = 0  # another process has taken it meanwhile
     with raises(StorageError, item="GPU 1", cure="CUDA_VISIBLE_DEVICES"):
         Exact(vectors, NORM).top(queries, 10)
+    there.free[1] = there.free[0]
+    searched = Exact(vectors, NORM)
+    searched.top(queries[:2], 10)
+    there.refuses = 1
+    with raises(StorageError, "no memory", item="GPU 1", cure="CUDA_VISIBLE_DEVICES"):
+        searched.top(queries, 10)
 
 
 def test_an_index_keeps_its_vectors_on_the_cards(cards, data, tmp_path):
@@ -159,9 +171,12 @@ def test_an_index_keeps_its_vectors_on_the_cards(cards, data, tmp_path):
 
 def test_one_thread_works_on_a_card(cards):
     cards(ROWS, ROWS)
-    (first, _) = gpu.cards()
-    assert isinstance(first.thread, ThreadPoolExecutor)
-    assert first.thread._max_workers == 1
+    names = [
+        {card.start(lambda: threading.current_thread().name).result() for _ in range(9)}
+        for card in gpu.cards()
+    ]
+    assert [len(each) for each in names] == [1, 1]
+    assert names[0] != names[1]
 
 
 # --- the benchmark --------------------------------------------------------------------------------

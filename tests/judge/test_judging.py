@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from itertools import product
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,7 @@ from strategies import tiny_release
 import demur
 from demur.cli import main
 from demur.core.errors import BadInput, DataError, UnknownPart, UsageError
-from demur.core.records import Outcome
+from demur.core.records import AnswerSpec, Outcome
 from demur.core.thinking import visible
 from demur.evaluation.rejudge import judge_file
 from demur.judge.attacks import CARRIERS, FAMILIES, attacks, question_of, written_attack
@@ -576,6 +577,56 @@ def test_answers_are_graded_from_the_tables_that_people_have(tmp_path, name):
         ("2", "deflected"),
         ("3", "correct"),
     ]
+
+
+RULES = (
+    ({"kind": "number", "number": [90, 110], "unit": "ft"}, "About 30 m.", "About 40 m."),
+    ({"kind": "number", "number": [40, 60]}, "Some 55.", "Some 70."),
+    ({"kind": "parts", "accepted": [["46", "27", "64"]]}, "27, 46 and 64", "27 and 64"),
+    ({"kind": "date", "accepted": [["12 May 1950"]]}, "On 1950-05-12.", "On 1950-05-13."),
+    ({"kind": "choice", "accepted": [["A"]], "choices": [["A", "Po"], ["B", "Ob"]]}, "A", "B"),
+)
+"""What sources say is right (`AnswerSpec`), a right and a wrong reply."""
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_row_takes_what_a_source_says_is_right(tmp_path, suffix):
+    rows = [
+        {"id": f"{place} {kind}", "question": "How high?", "answers": rules, "response": reply}
+        for place, (rules, right, wrong) in enumerate(RULES)
+        for kind, reply in (("correct", right), ("incorrect", wrong))
+    ]
+    path = tmp_path / f"rows.{suffix}"
+    with path.open("w", newline="") as file:
+        if suffix == "jsonl":
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        else:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(row | {"answers": json.dumps(row["answers"])} for row in rows)
+    verdicts = judge_file(path, LocalJudge())
+    assert [v.outcome.value for v in verdicts] == [v.id.split()[1] for v in verdicts]
+    for (rules, right, wrong), made in product(RULES, (dict, AnswerSpec.model_validate)):
+        assert demur.grade("How high?", made(rules), right).outcome is Outcome.CORRECT
+        assert demur.grade("How high?", made(rules), wrong).outcome is Outcome.INCORRECT
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"answers": {"kind": "nine", "accepted": [["9"]]}},
+        {"answers": {"kind": "number", "number": [3, 1]}},
+        {"answers": {"kind": "number", "number": [1, 3], "units": "m"}},
+        {"answers": {"kind": "number", "number": [1, 3]}, "answer_type": "number"},
+        {"answers": {"kind": "string", "accepted": [["Po"]]}, "choices": {"A": "Po", "B": "Ob"}},
+    ],
+)
+def test_an_answer_that_is_none_or_is_said_twice_is_refused(tmp_path, more):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"id": "r7", "question": "Which?", "response": "Po"} | more))
+    with pytest.raises(BadInput) as caught:
+        judge_file(path, LocalJudge())
+    assert "r7" in str(caught.value)
 
 
 def test_an_answer_is_what_is_right_where_a_column_holds_responses(tmp_path):

@@ -21,9 +21,10 @@ from demur.judge.measures.behaviour import behaviour
 from demur.judge.measures.intervals import Auto, ClusterBootstrap, Wilson, interval, of_shares
 from demur.judge.measures.kappa import cohen, of_table
 from demur.judge.measures.paired import holm, mcnemar, of_means, tango
-from demur.judge.measures.rates import rates
+from demur.judge.measures.rates import Rates, rates, share_of
 from demur.judge.measures.table import Table
 from demur.judge.measures.totals import macro, macro_total
+from demur.judge.measures.truthfulness import truthfulness
 
 C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
 
@@ -414,7 +415,7 @@ def test_paired_needs_what_simulation_says() -> None:
     assert n is not None
     rng = np.random.default_rng(0)
     seen = 0
-    for b, c, _ in rng.multinomial(n, [0.1, 0.2, 0.7], size=400):
+    for b, c, _ in rng.multinomial(n, [0.1, 0.2, 0.7], size=1000):
         seen += (mcnemar(int(b), int(c)) or 1) < 0.05
     assert 0.74 < seen / 400 < 0.86
 
@@ -494,3 +495,27 @@ def test_a_share_of_nothing_or_everything_is_not_certain():
         0
     ]  # by name: as it is defined
     assert asked_for[:2] == (0.0, 0.0)
+
+
+def test_truthfulness_is_the_mean_of_its_points_and_counts_what_is_absent() -> None:
+    points = {C: 1, D: 0, W: -1}
+    outcomes = [C] * 5 + [W] * 3 + [D] * 2
+    found = truthfulness(
+        rates([*map(row, range(10), outcomes), row(10, Status.FAILED), row(11, Status.UNJUDGED)])
+    )
+    assert found.value == pytest.approx(sum(points[o] for o in outcomes) / 10)
+    assert (found.n, found.failed, found.unjudged) == (10, 1, 1)
+    assert found.bounds == pytest.approx(((2 - 2) / 12, (2 + 2) / 12))  # two more wrong, or right
+    assert truthfulness(rates([])).value is None
+    assert truthfulness(rates([row(0, W), row(1, W)])).value == -1.0
+
+
+def test_truthfulness_lies_in_its_interval_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(5)
+    for chances in ((0.5, 0.2, 0.3), (0.5, 0.0, 0.5), (0.1, 0.85, 0.05)):
+        held = 0
+        for right, declined, wrong in rng.multinomial(60, chances, size=1000):
+            shares = (share_of("", count, 60) for count in (right, declined, wrong))
+            found = truthfulness(Rates(*shares))
+            held += found.low <= chances[0] - chances[2] <= found.high
+        assert held / 1000 >= 0.93, chances

@@ -8,6 +8,7 @@ from errors import raises
 from demur.core.errors import DataError, UnknownPart
 from demur.core.records import AnswerSpec, Outcome
 from demur.judge.official import METRICS, evqa, infoseek, metric, mmdocrag, mragbench, viquae, webqa
+from demur.judge.official.crag_mm import by_conversation
 from demur.judge.official.simpleqa import simpleqa
 
 
@@ -162,3 +163,16 @@ def test_simpleqa() -> None:
     assert found.f1 == pytest.approx(2 * 0.25 * 0.5 / 0.75)
     assert simpleqa([])[:5] == (None,) * 5
     assert simpleqa([Outcome.DEFLECTED])[3:5] == (None, None)
+
+
+def test_crag_mm_ends_a_conversation_after_two_turns_that_are_not_right() -> None:
+    C, W, D = Outcome.CORRECT, Outcome.INCORRECT, Outcome.DEFLECTED
+    for turns, want in {
+        (C, W, C, W): 0.0,
+        (W, D, C, C): -0.25,  # the two right turns count as declined
+        (C, D, D, W): 0.25,
+        (W,): -1.0,
+    }.items():
+        assert by_conversation([turns]) == want, turns
+    assert by_conversation([(C, C), (W,)]) == 0.0  # each conversation counts alike
+    assert by_conversation([]) is None

@@ -238,7 +238,7 @@ async def test_beside_the_bound_stands_what_replies_of_the_usual_length_cost(ask
     requests = [ask(f"q{n}") for n in range(1000)]
     [line] = estimate_calls("run", "http://h/v1#fake", requests, prices=table).lines
     assert line.money == pytest.approx(1000 * 4096 * 30e-6)
-    assert line.expected == pytest.approx(1000 * 100 * 30e-6)
+    assert line.expected == pytest.approx(1000 * 60 * 30e-6)
     async with (
         FakeEndpoint() as server,
         open_model(server.model(), ModelOptions(ledger=tmp_path / "l")) as model,

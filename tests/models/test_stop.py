@@ -78,13 +78,11 @@ class Gated(FakeEndpoint):
 
 @contextmanager
 def gated(*faults, at_once):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("demur.testing.fake.FakeEndpoint", Gated)
-        with running(*faults, at_once=at_once) as server:
-            try:
-                yield server
-            finally:
-                server.opened.set()
+    with running(*faults, kind=Gated, at_once=at_once) as server:
+        try:
+            yield server
+        finally:
+            server.opened.set()
 
 
 def test_after_a_fatal_error_replies_under_way_are_kept_and_nothing_new_is_sent(

@@ -659,9 +659,11 @@ def test_croissant_is_valid_and_its_records_load_with_images(release):
     mlcroissant = pytest.importorskip("mlcroissant")
     found = mlcroissant.Dataset(jsonld=str(release / "croissant.json"))
     assert not found.metadata.ctx.issues.errors
-    assert all(
-        "datePublished" in w for w in found.metadata.ctx.issues.warnings
-    )  # no clock enters a release
+    assert not found.metadata.ctx.issues.warnings
+    stated = found.metadata
+    assert str(stated.date_published.date()) == Release.open(release).manifest["published"]
+    assert len(stated.data_use_cases) == 1
+    assert "Evaluation" in stated.data_use_cases[0]
     samples = list(Release.open(release).samples())
     rows = list(found.records("samples"))
     assert [r["samples/id"].decode() for r in rows] == [s.id for s in samples]
@@ -678,7 +680,15 @@ def test_the_citation_file_keeps_to_its_format(release):
     import yaml
 
     cff = yaml.safe_load((release / "CITATION.cff").read_text())
-    assert set(cff) == {"cff-version", "message", "title", "version", "type", "authors"}
+    assert set(cff) == {
+        "cff-version",
+        "message",
+        "title",
+        "version",
+        "type",
+        "authors",
+        "date-released",
+    }
     assert (cff["cff-version"], cff["type"]) == ("1.2.0", "dataset")
     assert all(set(a) == {"name"} and a["name"] for a in cff["authors"])
     assert read_json(release / "manifest.json")["version"] == cff["version"]

@@ -267,10 +267,10 @@ def test_the_card_is_a_function_of_what_it_describes(release):
     assert text == (release / "README.md").read_text()
     assert "## Topics before and after" in text
     assert render_citation(opened.manifest) == (release / "CITATION.cff").read_text()
-    assert (
-        croissant_metadata(opened.manifest, opened.manifest["files"])["conformsTo"]
-        == "http://mlcommons.org/croissant/1.0"
-    )
+    assert croissant_metadata(opened.manifest, opened.manifest["files"])["conformsTo"] == [
+        "http://mlcommons.org/croissant/1.1",
+        "http://mlcommons.org/croissant/RAI/1.0",
+    ]
 
 
 def test_datasets_gives_the_rows_of_the_release_that_was_asked_for(tmp_path):

@@ -16,7 +16,7 @@ from demur.cli import main
 from demur.core.errors import UsageError
 from demur.core.records import Scenario
 from demur.judge.measures.power import paired
-from demur.reports.compare import PRIMARY, RATES, Difference, compare
+from demur.reports.compare import PRIMARY, RATES, TRUTHFULNESS, Difference, compare
 from demur.reports.compare_tables import pairs_needed
 from demur.reports.data import Run, load
 
@@ -101,4 +101,7 @@ def test_questions_to_answer_and_to_decline_are_compared_apart() -> None:
     assert len({d.where for d in main}) == 2
     assert compared.worse
     rates = [d for d in compared.differences if d.measure != PRIMARY]
-    assert [(d.measure, d.n) for d in rates] == [(name, 50) for name in RATES]
+    assert [(d.measure, d.n) for d in rates] == [(name, 50) for name in (*RATES, TRUTHFULNESS)]
+    truth = rates[-1]  # 30 fall from +1 to -1, 20 rise from -1 to 0
+    assert (truth.first, truth.second, truth.delta) == pytest.approx((0.2, -0.6, -0.8))
+    assert truth.low < truth.delta < truth.high < 0

@@ -98,6 +98,18 @@ def test_build_info_and_search(kb, capsys):
     assert "Page" in capsys.readouterr().out
 
 
+def test_okapi_is_another_index_of_the_same_vectors(kb, capsys):
+    build = ["index", "build", ".", "--out", "index", *ENCODER, "--lexical", "okapi"]
+    assert main([*build, "--json"]) == 0
+    lexical = output(capsys)["parts"]["lexical"]
+    assert (lexical["method"], lexical["engine"]) == ("okapi", "rank-bm25")
+    search = ["index", "search", "index", *ENCODER, "--mode", "lexical", "--json", "--text"]
+    assert main([*search, "passage 7 about w2"]) == 0
+    assert output(capsys)["hits"][0]["document"] == "t7"
+    assert main(["index", "info", "index"]) == 0
+    assert "rank-bm25" in capsys.readouterr().out
+
+
 def test_chunks(kb, capsys):
     assert (
         main(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from small_pool import picture
 from stub_encoder import StubEncoder
 
@@ -189,6 +190,30 @@ def test_embedded_queries_let_their_images_go_and_are_not_embedded_again(here, m
     monkeypatch.setattr(StubEncoder, "images", None)
     for mode in modes:
         assert searcher.search(queries[:1], mode, 3)
+
+
+def test_what_a_source_ships_is_ranked_as_the_index_ranks_it_else_drawn(here):
+    """Texts by the question, pictures by the query image; what the index lacks, and a rank that it has, stay as they are."""
+    searcher = Searcher(here / built("flat"), StubEncoder(name="stub_encoder:stub"))
+    line = next(s for s in (here / "samples.jsonl").read_text().splitlines() if '"q3"' in s)
+    asked = Sample.model_validate_json(line)
+    ids = ["t300", "t301", "t302", "t303", "i60", "i61", "i62", "i63"]
+    texts, pictures = ids[:4], ids[4:]
+    shipped = [Evidence.of(searcher.documents[id_], Role.DISTRACTOR) for id_ in ids]
+    elsewhere = shipped[0].model_copy(update={"id": "x", "text": "in no index", "page": "px"})
+    stated = shipped[1].model_copy(update={"id": "y", "text": "ranked", "page": "py", "rank": 77})
+    sample = asked.model_copy(update={"negatives": (*shipped, elsewhere, stated)})
+    plan = MiningOptions(text=2, visual=2, negatives="both", modes=("image->image", "text->text"))
+    chosen = choose_modes([sample], Mining(searcher, here, plan))
+    [(out, _)] = mine_samples([sample], Mining(searcher, here, plan), chosen)
+    ranks = {e.id: e.rank for e in out.negatives if e.origin == "native"}
+    with Image.open(here / asked.images[0].uri) as image:
+        query = Query(asked.question, image.convert("RGB"))
+    for mode, group in (("text->text", texts), ("image->image", pictures)):
+        [hits] = searcher.rerank([query], [group], len(group), by=mode)
+        assert [ranks[hit.document] for hit in hits] == [1, 2, 3, 4]
+    assert ranks["y"] == 77
+    assert 1 <= ranks["x"] <= len(sample.negatives)
 
 
 class Faulty(StubEncoder):

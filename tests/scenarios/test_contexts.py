@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from errors import raises
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import sample, samples
@@ -34,7 +35,17 @@ recipes = st.builds(
     short=st.sampled_from(SHORTS),
     gold=st.just("any"),
     negatives=st.just("any"),
+    pieces=st.just("k"),
 )
+
+
+def kinds(evidence):
+    return {e.modality for e in evidence}
+
+
+def gives_gold_away(s, k):
+    """No k of its distractors are of every kind that gold has."""
+    return len(kinds(s.gold)) > k or not kinds(s.gold) <= kinds(s.negatives)
 
 
 @given(samples(), st.sampled_from(list(Scenario)), st.integers(0, 99), st.integers(1, 8))
@@ -42,7 +53,7 @@ def test_a_scenario_shows_what_it_is_defined_to_show(s, scenario, seed, k):
     made = context(s, recipe(scenario.value, k=k), seed)
     if made is None:
         assert scenario in (Scenario.REALISTIC, Scenario.ADVERSARIAL)
-        assert not s.negatives
+        assert not s.negatives or gives_gold_away(s, k)
         return
     gold = {e.id for e in s.gold}
     shown = set(made.evidence)
@@ -70,11 +81,64 @@ def test_sets_are_nested_over_k_in_the_same_relative_order(s, r, seed):
         context(s, r._replace(short="use_all", k=r.k + 1), seed),
     )
     if smaller is None or larger is None:
-        assert not s.negatives
+        assert not s.negatives or gives_gold_away(s, r.k)
         return
     assert set(smaller.evidence) <= set(larger.evidence)
     if r.order == "shuffled":
         assert [e for e in larger.evidence if e in set(smaller.evidence)] == list(smaller.evidence)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("pick", PICKS)
+def test_a_kind_that_gold_has_is_shown_without_gold_too(pick, seed):
+    """Whether a picture, or a text, is shown is the same in Realistic and in Adversarial, whatever k."""
+    s = sample(text=3, visual=9)
+    picture = s.negatives[-1].model_copy(update={"id": "p", "role": Role.GOLD})
+    for gold in (s.gold, (picture,), (*s.gold, picture)):
+        shown = s.model_copy(update={"gold": gold})
+        by_id = {e.id: e for e in (*gold, *s.negatives)}
+        for k in (1, 2, 5, 10):
+            pair = [
+                context(shown, recipe(f"{name}(k={k},pick={pick})"), seed)
+                for name in ("realistic", "adversarial")
+            ]
+            if k < len(kinds(gold)):
+                assert pair == [None, None]
+                continue
+            with_gold, without = (kinds(map(by_id.get, each.evidence)) for each in pair)
+            assert with_gold == without
+            assert kinds(gold) <= without
+    lacking = sample(text=0, visual=9)
+    assert context(lacking, recipe("realistic"), seed) is None
+    assert context(lacking, recipe("realistic(negatives=image)"), seed) is not None
+
+
+@pytest.mark.parametrize("gold", [1, 2, 3])
+def test_as_many_pieces_as_in_realistic_are_more_distractors_in_the_same_order(gold):
+    s = sample(gold=gold, text=9)
+    for k in (1, 2, 5):
+        alike = recipe(f"adversarial(k={k},pieces=as-realistic)")
+        assert recipe(str(alike)) == alike
+        made, paper = context(s, alike), context(s, recipe(f"adversarial(k={k})"))
+        assert len(made.evidence) == len(context(s, recipe(f"realistic(k={k})")).evidence)
+        assert set(paper.evidence) < set(made.evidence)
+        assert (made.gold, made.expected, made.k_asked) == ((), "deflect", k)
+    assert context(s, recipe("adversarial(k=9,pieces=as-realistic)")) is None
+    with raises(UsageError, "pieces", cure="one of k"):
+        recipe("realistic(pieces=as-realistic)")
+
+
+@given(st.permutations(range(6)))
+def test_what_a_source_lists_first_is_not_shown_first(order):
+    """Distractors without a rank are drawn: texts before pictures, or any other order of a file, comes to the same."""
+    s = sample(text=3, visual=3)
+    unranked = [e.model_copy(update={"rank": None}) for e in s.negatives]
+    turned = [unranked[place] for place in order]
+    first, second = (
+        distractors(s.model_copy(update={"negatives": tuple(each)}), recipe("realistic"), 0)
+        for each in (unranked, turned)
+    )
+    assert first == second
 
 
 @given(samples(), recipes, st.integers(0, 99))

@@ -238,6 +238,35 @@ def test_wrong_options_of_a_model_are_told_before_anything_is_asked(options):
         ModelSystem("openai/gpt-4o", SystemContext(read_image=lambda r: b"", options=options))
 
 
+@pytest.mark.parametrize(
+    ("more", "sent"),
+    [
+        ({}, {"temperature": 0.2, "top_p": 1.0, "extra": {"repetition_penalty": 1.05}}),
+        (
+            {"temperature": 0, "max_tokens": 9, "extra": {"top_k": 5}},
+            {
+                "temperature": 0,
+                "top_p": 1.0,
+                "max_tokens": 9,
+                "extra": {"repetition_penalty": 1.05, "top_k": 5},
+            },
+        ),
+    ],
+)
+def test_decoding_in_one_word_is_the_papers_and_gives_way_to_what_is_said(more, sent):
+    """Section 4.1 of VLM-DeflectionBench; the request, its key and the run's settings are those of the options."""
+
+    def system(options):
+        return ModelSystem("openai/m", SystemContext(read_image=lambda r: b"", options=options))
+
+    in_a_word, in_full = system({"decoding": "vlm-deflectionbench", **more}), system(sent)
+    assert in_a_word.sampling == sent
+    assert in_a_word.settings == in_full.settings
+    assert in_a_word.request(asked(sample())) == in_full.request(asked(sample()))
+    with raises(UsageError, "vlm-deflectionbench", item="openai/m", cure="decoding"):
+        system({"decoding": "papers"})
+
+
 class Failing:
     id = "failing"
 

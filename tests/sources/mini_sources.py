@@ -8,7 +8,9 @@ import csv
 import gzip
 import io
 import json
+import sqlite3
 import zipfile
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -586,6 +588,95 @@ def mmmu(folder: Path, rows=None):
     return folder
 
 
+CRAG_LABELS = {"domain": ["other", "vehicles"], "query_category": ["simple", "multi-hop"]}
+
+
+def crag_conversation(session="s1", turns=2, seed=80, **changes):
+    """A conversation as v0.1.2 stores it: objects of lists."""
+    ids = [f"{session}-{n}" for n in range(turns)]
+    return {
+        "session_id": session,
+        "image": cell(seed),
+        "image_url": None,
+        "turns": {
+            "interaction_id": ids,
+            "domain": [1] * turns,
+            "query_category": [n % 2 for n in range(turns)],
+            "dynamism": [0] * turns,
+            "query": [f"What is part {n} of this car?" for n in range(turns)],
+            "image_quality": [0] * turns,
+        },
+        "answers": {
+            "interaction_id": ids[::-1],
+            "ans_full": [f"Part {n} is a wheel." for n in range(turns)][::-1],
+        },
+    } | changes
+
+
+def crag_table(path: Path, rows):
+    """A Parquet file as `datasets` writes it: names of labels in its metadata."""
+    features = {
+        field: {"feature": {"names": names, "_type": "ClassLabel"}, "_type": "Sequence"}
+        for field, names in CRAG_LABELS.items()
+    }
+    stored = json.dumps({"info": {"features": {"turns": features}}})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(rows).replace_schema_metadata({"huggingface": stored})
+    pq.write_table(table, path)
+
+
+def chroma(folder: Path, entries):
+    """A store of Chroma with entries (id, fields), as its SQLite file holds them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(folder / "chroma.sqlite3")) as store, store:
+        store.execute(
+            "CREATE TABLE embeddings (id INTEGER PRIMARY KEY, segment_id TEXT NOT NULL, embedding_id TEXT NOT NULL,"
+            " seq_id BLOB NOT NULL, created_at TIMESTAMP, UNIQUE (segment_id, embedding_id))"
+        )
+        store.execute(
+            "CREATE TABLE embedding_metadata (id INTEGER REFERENCES embeddings(id), key TEXT NOT NULL, string_value"
+            " TEXT, int_value INTEGER, float_value REAL, bool_value INTEGER, PRIMARY KEY (id, key))"
+        )
+        for number, (id_, fields) in enumerate(entries, 1):
+            store.execute(
+                "INSERT INTO embeddings (id, segment_id, embedding_id, seq_id) VALUES (?, 's', ?, x'00')",
+                (number, id_),
+            )
+            for key, value in fields.items():
+                column = "string_value" if isinstance(value, str) else "int_value"
+                store.execute(
+                    f"INSERT INTO embedding_metadata (id, key, {column}) VALUES (?, ?, ?)",
+                    (number, key, value),
+                )
+
+
+def crag_mm(folder: Path):
+    crag_table(
+        folder / "single/data/validation-00000-of-00001.parquet",
+        [crag_conversation("s1", 1), crag_conversation("s2", 1, 81)],
+    )
+    crag_table(
+        folder / "multi/data/validation-00000-of-00001.parquet", [crag_conversation("m1", 3, 82)]
+    )
+    wheel = "https://example.org/wheel.png"
+    info = {"Wheel": {"made_of": "rubber", "spokes": 12}, "Car": {}}
+    put(folder / "kb/wheel.png", png(83))
+    lines(folder / "kb_images.jsonl", [{"url": wheel, "file": "kb/wheel.png"}])
+    chroma(
+        folder / "image",
+        [("0", {"image_url": wheel, "entities": '["Wheel"]', "info": json.dumps(info)})],
+    )
+    page = {"page_name": "Wheels", "page_url": "https://example.org/wheels"}
+    chroma(
+        folder / "web",
+        [
+            (f"7_chunk_{n}", {**page, "page_snippet": f"Wheels, part {n}.", "rank": n})
+            for n in (0, 1)
+        ],
+    )
+    return folder
+
+
 def mmlongbench(folder: Path, rows=None):
     row = {
         "doc_id": "sample.pdf",
@@ -664,5 +755,6 @@ BUILDERS = {
     "mmlongbench": mmlongbench,
     "simpleqa": simpleqa,
     "beir": beir,
+    "crag_mm": crag_mm,
 }
 OPTIONS = {"beir": {"answers": "metadata.answers"}}

@@ -17,7 +17,7 @@ from demur.core.errors import UsageError
 from demur.core.plugins import find, names
 from demur.core.store import Problems
 from demur.sources import open_source, source_named
-from demur.sources.cards import Pin, card_of, find_mismatches, rows_in
+from demur.sources.cards import Pin, card_of, find_mismatches, list_sources, rows_in
 from demur.sources.check import check
 
 
@@ -328,7 +328,19 @@ def test_every_source_has_a_valid_card(name, capsys):
 
 def test_list_show_check_as_json(tmp_path, capsys):
     assert main(["sources", "list", "--json"]) == 0
-    assert "infoseek" in json.loads(capsys.readouterr().out)
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["infoseek"]["place"] == "demur.sources.infoseek:InfoSeek"
+    for name, (place, card) in list_sources().items():
+        assert card == card_of(find("sources", name)[0])
+        assert listed[name]["place"] == place
+        assert listed[name]["card"]["licence"]
+    assert main(["sources", "list"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("crag_mm", "mmdocrag", "infoseek"):
+        card = list_sources()[name].card
+        shown = (card.licence, card.redistribution, card.modality, card.sizes)
+        assert all(shown)
+        assert all(text in printed for text in (*shown, *(pin.file for pin in card.published)))
     assert main(["sources", "show", "evqa", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["options"]["images"] == "first"
     mini.webqa(tmp_path)
@@ -431,7 +443,9 @@ def demur(folder, *words):
 @pytest.mark.integration
 def test_a_stranger_adds_a_source_by_the_page(strangers_package):
     listed = demur(strangers_package, "sources", "list", "--json")
-    assert json.loads(listed.stdout)["birds"] == "demur_birds:Birds"
+    birds = json.loads(listed.stdout)["birds"]
+    assert birds["place"] == "demur_birds:Birds"
+    assert birds["card"]["modality"] == "text, some with an image; text evidence"
     shown = demur(strangers_package, "sources", "show", "birds")
     assert "Birds of the garden" in shown.stdout
     data = str(strangers_package / "data")

@@ -1,7 +1,9 @@
 """Each published format with its traps: what must be read, what must be told, what must never be shown."""
 
 import json
+import sqlite3
 import tarfile
+from contextlib import closing
 
 import mini_sources as mini
 import pytest
@@ -803,3 +805,106 @@ def test_nulls_in_lists_are_nothing(tmp_path):
         assert not problems.lines, name
         found = {s.answers.accepted for s in samples.values() if s.split != "dev_20"}
         assert found == {(("x",),)}, name
+
+
+# --- CRAG-MM ---------------------------------------------------------------------------------------
+
+
+def test_crag_turns_are_samples_with_their_history(tmp_path):
+    _, samples, _ = read("crag_mm", mini.crag_mm(tmp_path))
+    assert set(samples) == {"s1-0", "s2-0", "m1-0", "m1-1", "m1-2"}
+    last = samples["m1-2"]
+    assert [turn.content for turn in last.turns] == [
+        "What is part 0 of this car?",
+        "Part 0 is a wheel.",
+        "What is part 1 of this car?",
+        "Part 1 is a wheel.",
+    ]
+    assert last.answers.accepted == (("Part 2 is a wheel.",),)  # joined by id, not by place
+    assert (last.topic, last.cluster, last.attributes["turn"]) == ("vehicles", "m1", "3")
+    assert samples["m1-1"].attributes["query_category"] == "multi-hop"
+    assert samples["m1-1"].attributes["dynamism"] == "0"  # its names are not in the file
+    assert not samples["m1-0"].turns
+    assert samples["m1-0"].images == last.images
+
+
+def test_crag_older_layout_and_save_to_disk_read_the_same(tmp_path):
+    import datasets
+
+    row = mini.crag_conversation("m1", 3)
+    listed = {
+        name: [
+            dict(zip(row[name], values, strict=True))
+            for values in zip(*row[name].values(), strict=True)
+        ]
+        for name in ("turns", "answers")
+    }
+    mini.crag_table(tmp_path / "new/validation-0.parquet", [row])
+    mini.crag_table(tmp_path / "old/validation-0.parquet", [row | listed])
+    (tmp_path / "disk").mkdir()
+    datasets.Dataset.from_list([row]).cast_column("image", datasets.Image()).save_to_disk(
+        tmp_path / "disk"
+    )
+    new, old, disk = (read("crag_mm", tmp_path / name)[1] for name in ("new", "old", "disk"))
+    assert {i: (s.question, s.answers, s.turns) for i, s in new.items()} == {
+        i: (s.question, s.answers, s.turns) for i, s in old.items()
+    }
+    assert [s.images[0].sha256 for s in disk.values()] == [s.images[0].sha256 for s in new.values()]
+
+
+def test_crag_pictures_by_address_are_told_or_taken_from_the_folder(tmp_path):
+    address = "https://example.org/car.jpg"
+    rows = [
+        mini.crag_conversation(name, 1, image=None, image_url=address) for name in ("here", "away")
+    ]
+    mini.crag_table(tmp_path / "validation-0.parquet", rows)
+    mini.put(tmp_path / "images/here.png", mini.png(5))
+    _, samples, problems = read("crag_mm", tmp_path)
+    assert DEFECT not in samples["here-0"].attributes
+    assert samples["here-0"].attributes["egocentric"] == "no"
+    assert "not downloaded" in samples["away-0"].attributes[DEFECT]
+    assert only(problems.lines).startswith("validation-0.parquet:1 (away-0)")
+
+
+def test_crag_bad_conversations_cost_nothing_else(tmp_path):
+    whole, ragged, silent = (mini.crag_conversation(name) for name in ("a", "b", "c"))
+    ragged["turns"]["query"].pop()
+    silent["answers"] = {
+        key: values[1:] for key, values in silent["answers"].items()
+    }  # turn 1 of 2
+    skipped = mini.crag_conversation("04d98259-27af-41b1-a7be-5798fd1b8e95")
+    mini.crag_table(tmp_path / "validation-0.parquet", [whole, ragged, silent, skipped])
+    source, samples, problems = read("crag_mm", tmp_path)
+    assert set(samples) == {"a-0", "a-1", "c-0"}
+    assert [line.partition(":")[0] for line in problems.lines] == ["validation-0.parquet"] * 2
+    assert source.notes["sessions that the official evaluation skips"] == 1
+
+
+def test_crag_corpora_are_read_without_touching_the_store(tmp_path):
+    folder = mini.crag_mm(tmp_path)
+    stored = (folder / "web/chroma.sqlite3").read_bytes()
+    source, _, _ = read("crag_mm", folder)
+    documents = {d.id: d for d in source.documents()}
+    assert set(documents) == {
+        "entity:Wheel",
+        "entity:Car",
+        "https://example.org/wheel.png",
+        "7_chunk_0",
+        "7_chunk_1",
+    }
+    assert documents["entity:Wheel"].text == "Wheel\nmade of: rubber\nspokes: 12"
+    assert page_of(documents["https://example.org/wheel.png"]) == "entity:Wheel"
+    assert documents["7_chunk_1"].page == "https://example.org/wheels"
+    assert (folder / "web/chroma.sqlite3").read_bytes() == stored
+    mini.put(folder / "web/chroma.sqlite3", b"no database")
+    with raises(DataError, item="web/chroma.sqlite3", cure="download"):
+        list(source.documents())
+    (folder / "web/chroma.sqlite3").unlink()
+    with closing(sqlite3.connect(folder / "web/chroma.sqlite3")) as store:
+        endless = (
+            "WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id FROM n"
+        )
+        store.execute(f"CREATE VIEW embeddings AS {endless}")
+        store.execute("CREATE TABLE embedding_metadata (id, key)")
+    with raises(DataError, item="web/chroma.sqlite3", cure="download"):
+        list(source.documents())

@@ -17,7 +17,9 @@ import io
 import json
 import random
 import re
+import sqlite3
 import zlib
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,6 +45,7 @@ BASES = {
     "mmlongbench": 900,
     "mmmu": 950,
     "simpleqa": 980,
+    "crag_mm": 1000,
 }
 """Number of the first thing of each source."""
 KINDS = (
@@ -297,6 +300,46 @@ def infoseek(folder: Path, n: int = 16, asked: int = 10) -> Path:
 
 
 WIKI = "https://en.wikipedia.org/wiki/"
+
+
+def echosight(folder: Path, n: int = 16, asked: int = 10) -> Path:
+    """The same questions with EchoSight's files: pages by URL, in another order, and a CSV without the last question.
+
+    CSV and base escape their URLs otherwise, and the base lacks Wikidata ids.
+    """
+    infoseek(folder, n, asked)
+    (folder / "Wiki6M_ver_1_0.jsonl").unlink()
+    pages, pictures = {}, []
+    for number in reversed(ids("infoseek", n)):
+        url = WIKI + name(number).replace(" ", "_" if number % 3 else "%5F")
+        told = article(number)
+        pages[url] = {
+            "title": name(number),
+            "url": url,
+            "section_titles": [name(number), *SECTIONS[1:]],
+            "section_texts": ["\n\n".join(parts) for _, parts in told],
+            "image_urls": [f"https://upload.wikimedia.org/{number}.png"],
+            "image_reference_descriptions": [f"A view of {name(number)}"],
+            "image_section_indices": [0],
+        }
+        put(folder / f"kb_images/{number}.png", png(number, 1))
+        link = pages[url]["image_urls"][0]
+        pictures.append({"url": link, "file": f"kb_images/{number}.png"})
+    lines(folder / "kb_images.jsonl", pictures)
+    put(folder / "wiki_100_dict_v4.json", json.dumps(pages))
+    with (folder / "infoseek_test_filtered.csv").open("w", newline="", encoding="utf-8") as handle:
+        table = csv.DictWriter(handle, ["question", "wikipedia_url", "data_id"])
+        table.writeheader()
+        for place, number in list(enumerate(ids("infoseek", asked)))[:-1]:
+            title = name(number).replace(" ", "%20" if place % 2 else "_")
+            table.writerow(
+                {
+                    "question": "x",
+                    "wikipedia_url": WIKI + title,
+                    "data_id": f"infoseek_val_{place:08}",
+                }
+            )
+    return folder
 
 
 def evqa_url(number: int) -> str:
@@ -760,6 +803,74 @@ def mmlongbench(folder: Path, asked: int = 8) -> Path:
     return folder
 
 
+def crag_mm(folder: Path, asked: int = 4) -> Path:
+    """Single questions of what a picture shows, and conversations whose later turns ask of other things by their names.
+
+    The two corpora hold the entities shown and passages about them.
+    """
+    first, relations, entities = BASES["crag_mm"], tuple(RELATIONS)[:4], {}
+    for part, turns in (("single", 1), ("multi", 4)):
+        rows = []
+        for place in range(asked):
+            number, session = first + place * turns + (turns > 1), f"{part}-{place}"
+            asks = [
+                (f"{session}-{turn}", relation, number + turn)
+                for turn, relation in enumerate(relations[:turns])
+            ]
+            entities[name(number)] = {"river": facts(number)["river"]}
+            rows.append(
+                {
+                    "session_id": session,
+                    "image": {"bytes": png(number, 0), "path": None},
+                    "image_url": None,
+                    "turns": {
+                        "interaction_id": [i for i, _, _ in asks],
+                        "domain": [place % 2] * turns,
+                        "query_category": [0] * turns,
+                        "dynamism": [0] * turns,
+                        "query": [question(r, n, seen=n == number) for _, r, n in asks],
+                        "image_quality": [0] * turns,
+                    },
+                    "answers": {
+                        "interaction_id": [i for i, _, _ in asks],
+                        "ans_full": [facts(n)[r] for _, r, n in asks],
+                    },
+                }
+            )
+        labels = {"feature": {"names": ["book", "vehicle"], "_type": "ClassLabel"}}
+        stored = json.dumps({"info": {"features": {"turns": {"domain": labels}}}})
+        file = put(folder / part / "data/validation-00000-of-00001.parquet", b"")
+        table = pa.Table.from_pylist(rows).replace_schema_metadata({"huggingface": stored})
+        pq.write_table(table, file)
+    pages = [(f"{n}_chunk_0", {"page_name": n, "page_url": n, "page_snippet": n}) for n in entities]
+    images = [
+        (
+            str(i),
+            {"image_url": f"https://{i}", "entities": json.dumps([n]), "info": json.dumps({n: e})},
+        )
+        for i, (n, e) in enumerate(entities.items())
+    ]
+    for store, entries in (("web", pages), ("image", images)):
+        chroma(folder / store, entries)
+    return folder
+
+
+def chroma(folder: Path, entries: list[tuple[str, dict[str, str]]]) -> None:
+    """A store of Chroma: the two tables of its file that hold entries (id, fields)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(folder / "chroma.sqlite3")) as store, store:
+        store.execute("CREATE TABLE embeddings (id INTEGER PRIMARY KEY, embedding_id TEXT)")
+        columns = "id INTEGER, key TEXT, string_value TEXT, int_value INTEGER, float_value REAL"
+        store.execute(f"CREATE TABLE embedding_metadata ({columns}, bool_value INTEGER)")
+        for number, (id_, fields) in enumerate(entries):
+            store.execute("INSERT INTO embeddings VALUES (?, ?)", (number, id_))
+            for row in fields.items():
+                store.execute(
+                    "INSERT INTO embedding_metadata (id, key, string_value) VALUES (?, ?, ?)",
+                    (number, *row),
+                )
+
+
 BUILDERS = {
     "infoseek": infoseek,
     "evqa": evqa,
@@ -772,6 +883,7 @@ BUILDERS = {
     "mmmu": mmmu,
     "mmlongbench": mmlongbench,
     "simpleqa": simpleqa,
+    "crag_mm": crag_mm,
 }
 OPTIONS = {"beir": {"answers": "metadata.answers"}}
 SIX = ("infoseek", "evqa", "webqa", "mmdocrag", "mrag", "viquae")
@@ -909,6 +1021,12 @@ def by_heart(asked: dict) -> str:
     """Never reads what is put before it: right about every second thing, of the others it tells the next one's facts."""
     subject, relation = _subject(asked), _relation(asked)
     return WRONG if subject is None else _fact(subject + subject % 2, relation)
+
+
+def repeats_the_last(asked: dict) -> str:
+    """A system that says what was answered before, if anything."""
+    said = [turn["content"] for turn in asked["turns"] if turn["role"] == "assistant"]
+    return said[-1] if said else DECLINES
 
 
 class TextOnly:

@@ -10,7 +10,9 @@ import base64
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -66,9 +68,9 @@ def overlap(one: str, other: str, words: int = 12) -> bool:
     return bool(runs[0] & runs[1])
 
 
-def infoseek(folder: Path) -> tuple[list[Question], Base]:
+def infoseek_questions(folder: Path) -> list[Question]:
     entity = {row["data_id"]: row for row in _lines(folder / "infoseek_val_withkb.jsonl")}
-    questions = [
+    return [
         Question(
             row["data_id"],
             row["question"],
@@ -80,9 +82,14 @@ def infoseek(folder: Path) -> tuple[list[Question], Base]:
         )
         for row in _lines(folder / "infoseek_val.jsonl")
     ]
+
+
+def infoseek(folder: Path) -> tuple[list[Question], Base]:
     wiki = list(reversed(_lines(folder / "Wiki6M_ver_1_0.jsonl")))
     texts = {row["wikidata_id"]: squeezed(row["wikipedia_content"]) for row in wiki}
-    return questions, Base(texts, {}, {row["wikidata_id"]: row["wikipedia_title"] for row in wiki})
+    return infoseek_questions(folder), Base(
+        texts, {}, {row["wikidata_id"]: row["wikipedia_title"] for row in wiki}
+    )
 
 
 def evqa(folder: Path) -> tuple[list[Question], Base]:
@@ -467,10 +474,26 @@ def mmlongbench(folder: Path) -> list[Question]:
     return questions
 
 
+def crag_mm(folder: Path) -> list[Question]:
+    questions = []
+    for part in ("multi", "single"):
+        file = folder / part / "data/validation-00000-of-00001.parquet"
+        for row in pq.read_table(file).to_pylist():
+            answers = dict(zip(*row["answers"].values(), strict=True))
+            image = row["image"]["bytes"]
+            for id_, text in zip(
+                row["turns"]["interaction_id"], row["turns"]["query"], strict=True
+            ):
+                accepted = (answers[id_],)
+                questions.append(Question(id_, text, image, accepted, frozenset(), 0, ()))
+    return questions
+
+
 WITHOUT_BASE: dict[str, Callable[[Path], list[Question]]] = {
     "simpleqa": simpleqa,
     "mmmu": mmmu,
     "mmlongbench": mmlongbench,
+    "crag_mm": crag_mm,
 }
 
 
@@ -502,4 +525,35 @@ def figures(questions: list[Question], gate: str, context: str) -> dict[str, flo
         "given attempted": given,
         "f1": 2 * given * recall / (given + recall) if hits else 0.0,
         "n": len(said),
+    }
+
+
+def crag_documents(folder: Path) -> int:
+    """Passages of the web store, and the entities of the image store, each once."""
+    fields = []
+    for store in ("web", "image"):
+        with closing(sqlite3.connect(folder / store / "chroma.sqlite3")) as opened:
+            fields += opened.execute("SELECT key, string_value FROM embedding_metadata").fetchall()
+    entities = {name for key, value in fields if key == "info" for name in json.loads(value)}
+    return len(entities) + sum(key == "page_snippet" for key, _ in fields)
+
+
+def truthfulness(questions: list[Question], gate: str) -> dict[str, float]:
+    """CRAG-MM's two scores: over turns, and over conversations, each stopped after two turns that are not right."""
+    points = {"correct": 1, "deflected": 0, "incorrect": -1}
+    score_of = {q.id: points[label(gate, q)] for q in questions}
+    sessions: dict[str, list[int]] = {}
+    for id_, score in score_of.items():
+        sessions.setdefault(id_.rpartition("-")[0], []).append(score)
+    for turns in sessions.values():
+        stopped = False
+        for place in range(len(turns)):
+            if stopped:
+                turns[place] = 0
+            elif place and turns[place] < 1 and turns[place - 1] < 1:
+                stopped = True
+    means = [sum(turns) / len(turns) for turns in sessions.values()]
+    return {
+        "truthfulness": sum(score_of.values()) / len(score_of),
+        "by conversation": sum(means) / len(means),
     }

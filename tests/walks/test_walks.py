@@ -18,13 +18,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+import cheats
 import native_miniatures as native
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import recount
 import yaml
 from PIL import Image
 from recount import Base, Question, squeezed
 
+from demur import evaluate
 from demur.cli import main
 from demur.core.records import Evidence, Sample
 from demur.release import Release
@@ -32,6 +36,7 @@ from demur.release import Release
 pytestmark = pytest.mark.heavy
 GATES = ("well-read", "text-only", "half-remembers")
 K_MIN = 3
+KS = (1, 2, 5, 10)
 WALKS = (
     pytest.param("six", marks=pytest.mark.integration),
     *(pytest.param(source, marks=pytest.mark.slow) for source in recount.READERS),
@@ -267,6 +272,43 @@ def test_length_does_not_tell_gold_from_distractors(walk):
             assert 0.15 < longer < 0.85, (
                 f"{source}: words of gold {sorted(gold)}, of distractors {sorted(others)}"
             )
+
+
+@pytest.mark.parametrize("cheat", cheats.KINDS, ids=lambda cheat: cheat.__name__)
+def test_who_goes_by_the_kinds_that_are_shown_is_at_chance(walk, cheat, tmp_path):
+    """ "Answer if a picture is shown, else decline" is right in half of the sets of every source, whatever k."""
+    scenarios = [f"{name}(k={k})" for k in KS for name in ("realistic", "adversarial")]
+    run = evaluate(walk.release, cheats.system(cheat), scenarios=scenarios, out=tmp_path)
+    answered: dict[tuple[str, str], list[bool]] = {}
+    for row in pq.read_table(run.folder / "rows.parquet").to_pylist():
+        k = re.search("k=[0-9]+", row["recipe"])[0]
+        answered.setdefault((row["sample"], k), []).append(row["outcome"] != "deflected")
+    assert all(len(pair) == 2 and pair[0] == pair[1] for pair in answered.values())
+    kinds_of = {
+        s.id: [{e.modality for e in side} for side in (s.gold, s.negatives)]
+        for s in walk.samples.values()
+    }
+    assert set(answered) == {
+        (id_, f"k={k}")
+        for id_, (gold, others) in kinds_of.items()
+        for k in KS
+        if len(gold) <= k and gold <= others
+    }
+
+
+@pytest.mark.parametrize("walk", ["six"], indirect=True)
+@pytest.mark.parametrize("cheat", cheats.SISTERS, ids=lambda cheat: cheat.__name__)
+def test_who_goes_by_length_place_title_or_origin_is_near_chance(walk, cheat):
+    for k in KS:
+        with_gold, without = (
+            [
+                cheat(s.question, cheats.shown(s, f"{scenario}(k={k})"))
+                for s in walk.samples.values()
+            ]
+            for scenario in ("realistic", "adversarial")
+        )
+        higher = np.mean([(g > o) + (g == o) / 2 for g in with_gold for o in without])
+        assert 0.4 < higher < 0.6
 
 
 def test_what_the_release_says_of_its_evidence_is_counted_again(walk):

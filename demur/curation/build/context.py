@@ -25,11 +25,12 @@ from demur.curation.build.topics import need_bertopic
 from demur.curation.gates.funnel import GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import GateQuestions, GateRunner, model_options
-from demur.curation.gates.scheduler import ask_states
+from demur.curation.gates.scheduler import ask_in_waves, ask_states
 from demur.curation.gates.spec import GateSpec
 from demur.evaluation.preflight import preflight
 from demur.indexing.encoders import Encoder, check_encoder_name, open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
+from demur.models.batch import batches_of_command
 from demur.models.run import run_sync
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.recognise import Embedder, Recogniser, captioned
@@ -270,6 +271,10 @@ async def ask_gates(
     def known_label(sample: str, query: GateQuery) -> Label | None:
         return runner.known_label(samples[sample], query)
 
+    if batches_of_command() is not None:
+        plan = ctx.out / "build" / "wave.jsonl"
+        await ask_in_waves(states, ask, plan, known_label=known_label, stages=stages)
+        return
     await ask_states(
         states,
         ask,

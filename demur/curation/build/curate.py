@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack
@@ -45,8 +46,10 @@ from demur.curation.gates.funnel import HELD, Decision, GateQuery, SampleState, 
 from demur.curation.gates.order import SuccessCounter
 from demur.curation.gates.rules import Label
 from demur.curation.gates.runner import RETESTED, GateAnswer
-from demur.curation.gates.scheduler import at_once
+from demur.curation.gates.scheduler import MAX_IN_FLIGHT
+from demur.evaluation.for_hub import scenario_rows
 from demur.evaluation.runner import commonest
+from demur.models.batch import in_waves
 from demur.release import Draft, FunnelStep, Release, check_target, freeze, open_sound
 from demur.retrieval.recall import Choice
 
@@ -164,8 +167,11 @@ async def _run_stages(ctx: BuildContext, *, exhaustive: bool, hurry: bool) -> Bu
     retest = await _ask_kept_again(ctx, kept_samples)
 
     steps.stage("freeze and verify the release")
-    topics = await compare_all_topics(
-        recipe, pool.samples, [decisions[s.id].kept for s in pool.samples], ctx.embed, ctx.namer
+    is_kept = [decisions[s.id].kept for s in pool.samples]
+    [topics] = await in_waves(
+        lambda samples: compare_all_topics(recipe, samples, is_kept, ctx.embed, ctx.namer),
+        [pool.samples],
+        1,
     )
     outcome = BuildOutcome(states, decisions, kept_samples, choices, retest, topics)
     return await _freeze_release(ctx, outcome, mining_drops)
@@ -200,6 +206,7 @@ async def _freeze_release(
             funnel=steps_taken,
             recall=recall,
             about=facts,
+            scenarios=scenario_rows(sorted(outcome.kept_samples, key=lambda s: s.id)),
             gates=[v for s in outcome.kept_samples for v in gate_verdicts(s, states[s.id], runner)],
         ),
     )
@@ -319,7 +326,8 @@ async def _ask_kept_again(
         name: Counter[str]() for name, spec in specs if Stage.PARAMETRIC in spec.stages
     }
 
-    async def ask_again(sample: Sample, gate: str) -> None:
+    async def ask_again(pair: tuple[Sample, str]) -> None:
+        sample, gate = pair
         query = GateQuery(gate, Stage.PARAMETRIC)
         first, second = (
             await ctx.runner.label(sample, query),
@@ -328,7 +336,7 @@ async def _ask_kept_again(
         if second is not Label.SKIPPED:
             counts_of_gate[gate].update({"asked": 1, "same": int(second is first), second.value: 1})
 
-    await at_once([lambda s=s, g=g: ask_again(s, g) for s in retested for g in counts_of_gate])  # type: ignore[misc]
+    await in_waves(ask_again, product(retested, counts_of_gate), MAX_IN_FLIGHT)
     return {name: dict(sorted(counts.items())) for name, counts in counts_of_gate.items()}
 
 

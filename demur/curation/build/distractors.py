@@ -47,7 +47,7 @@ def mine_pool(
         if base.searcher is None:
             for sample in todo:
                 mined[sample.id], leaking = adopt_own_negatives(
-                    sample, base.retrieval_spec, pool.image_hashes
+                    sample, base.retrieval_spec, pool.image_hashes, recipe.seed
                 )
                 drops += leaking
             continue

@@ -37,20 +37,25 @@ from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.replays import ALGORITHM1, DRAWN, LEFT, Projection, project
 from demur.curation.build.sample_pool import SampledPool, kept_pool
 from demur.curation.build.verdicts import (
+    MEASURED_FROM,
     GateRates,
     KnownVerdicts,
     Origin,
     Place,
+    build_of,
     known_verdicts,
     parse_rates,
     rates_of,
 )
 from demur.curation.gates.funnel import GateQuery, Stage
-from demur.curation.gates.runner import GateQuestions, ask_of, model_options
+from demur.curation.gates.runner import GateQuestions, ask_of, model_options, read_journal
 from demur.curation.gates.spec import GateSpec
 from demur.indexing.encoders import open_encoder
 from demur.indexing.options import PARTS
-from demur.models.estimate import check_rate
+from demur.judge.base import asking_judges, open_judge
+from demur.models.estimate import check_rate, estimate_calls
+from demur.models.ledger import Ledger
+from demur.models.names import addresses_of, model_id
 from demur.scenarios.conditions import Prompts
 from demur.scenarios.systems import SystemContext
 from demur.scenarios.systems.model import ModelSystem
@@ -164,6 +169,8 @@ class PlanOptions(TypedDict, total=False):
     """Open the encoders, and time them on a sample of each knowledge base."""
     prices: Path | None
     """Price table that overlays the shipped one."""
+    batch: bool
+    """Calls go in batches, at their price."""
     learn_from: Path | None
     """Another build, or its release, whose verdicts count as well: a pilot on part of the pool, an earlier version.
     Gates are the same when they have the same name."""
@@ -214,14 +221,20 @@ def estimate_build(
     labels = [each.labels for each in verdicts.known.values()]
     rates = rates_of(places, labels, given_rates, recipe.rules)
     ledger, prices = out / "build" / "calls.sqlite", options.get("prices")
-    costs = {place: _cost_of_call(recipe, place, pool, ledger, prices) for place in places}
+    money = _Money(prices, _ledger_of_lengths(ledger, options), options.get("batch", False))
+    judging = _cost_of_judging(recipe, pool.samples, money)
+    costs = {
+        place: _cost_of_call(recipe, place, pool, ledger, money).plus(judging) for place in places
+    }
     askable = Askable.of_pool(recipe, pool, skips, verdicts.recorded)
     projection = project(recipe, pool.samples, askable, verdicts, rates)
     recorded = verdicts.count_recorded(pool.samples)
-    plan = _Plan(recipe, pool.samples, askable, rates, costs, recorded, projection)
+    plan = _Plan(recipe, pool.samples, askable, rates, costs, recorded, projection, judging)
     measure = options.get("measure", False)
     bases = _estimate_bases(pool, knowledge_bases, speeds, measure=measure)
-    return plan.estimate(verdicts).model_copy(update={"bases": bases})
+    estimate = plan.estimate(verdicts)
+    notes = (*_drawn_notes(pool), *estimate.notes)
+    return estimate.model_copy(update={"notes": notes, "bases": bases})
 
 
 def _estimate_bases(
@@ -260,6 +273,14 @@ def _estimate_bases(
     return tuple(estimates)
 
 
+def _drawn_notes(pool: SampledPool) -> Iterator[str]:
+    """How many samples of each source are drawn, where not all are."""
+    for source, size in pool.sizes.items():
+        drawn = sum(sample.source == source for sample in pool.samples)
+        if drawn < size:
+            yield f"{source}: {drawn:,} of {size:,} samples are drawn"
+
+
 @dataclass(frozen=True)
 class _Plan:
     """What an estimate follows from."""
@@ -272,6 +293,7 @@ class _Plan:
     recorded: Counter[Place]
     """Labels that the build folder holds."""
     projection: Projection
+    judging: CallCost
 
     def estimate(self, verdicts: KnownVerdicts) -> BuildEstimate:
         """The estimate.
@@ -282,6 +304,7 @@ class _Plan:
         low, high = self.projection.questions_interval(np.ones(len(self.costs)))
         kept_low, kept_high = self.projection.kept_interval()
         basis = self._basis()
+        to_ask = float(self.projection.mean(LEFT).sum())
         price_notes = dict.fromkeys(note for cost in self.costs.values() for note in cost.notes)
         return BuildEstimate(
             samples=len(self.samples),
@@ -293,7 +316,12 @@ class _Plan:
             kept_range=(round(kept_low, 4), round(min(1.0, kept_high), 4)),
             verdicts=verdicts.total,
             basis=basis,
-            notes=(*verdicts.notes, *_notes(self.recipe, basis), *price_notes),
+            notes=(
+                *verdicts.notes,
+                *_notes(self.recipe, basis),
+                *_note_on_judge(self.recipe, self.judging, to_ask),
+                *price_notes,
+            ),
         )
 
     def _lines(self) -> Iterator[StageEstimate]:
@@ -344,8 +372,6 @@ def _notes(recipe: BuildRecipe, basis: Literal["learnt", "assumed"]) -> Iterator
             "some rates are assumed, as marked; the interval is from independent gates to gates where each knows all "
             "that a weaker one knows. Build a pilot on a few samples per topic, then plan with --learn-from PILOT"
         )
-    if recipe.judge != "local":
-        yield f"the cost of the judge {recipe.judge} is not included"
     if recipe.topic_names is not None and recipe.topics != "none":
         yield f"naming at most 30 topics, one call each to {recipe.topic_names.system}, is not included"
     if recipe.retest:
@@ -357,6 +383,16 @@ def _notes(recipe: BuildRecipe, basis: Literal["learnt", "assumed"]) -> Iterator
     ]
     if others:
         yield f"costs of {', '.join(others)} are unknown"
+
+
+def _note_on_judge(recipe: BuildRecipe, judging: CallCost, to_ask: float) -> Iterator[str]:
+    """What the judge has of the cost."""
+    if not judging.calls:
+        if recipe.judge != "local":
+            yield f"the cost of the judge {recipe.judge} is not included"
+        return
+    money = "unknown" if judging.expected is None else f"about ${judging.expected * to_ask:,.2f}"
+    yield f"included: about {judging.calls * to_ask:,.0f} calls of the judge {recipe.judge}, {money}"
 
 
 def _find_skips(recipe: BuildRecipe, pool: SampledPool) -> Skips:
@@ -395,10 +431,76 @@ class CallCost(NamedTuple):
     most: float | None = 0.0
     notes: Sequence[str] = ()
     """On the price."""
+    calls: float = 0.0
+    """Of a judge: calls per answer."""
+
+    def plus(self, other: CallCost) -> CallCost:
+        """The money of both; the rest is this one's."""
+        unknown = None in (self.expected, other.expected)
+        return self._replace(
+            expected=None if unknown else (self.expected or 0.0) + (other.expected or 0.0),
+            most=None if unknown else (self.most or 0.0) + (other.most or 0.0),
+            notes=(*self.notes, *other.notes),
+        )
+
+
+class _Money(NamedTuple):
+    """How calls are priced, as `estimate_calls` takes it."""
+
+    prices: Path | None
+    lengths: Path
+    batch: bool
+
+
+def _ledger_of_lengths(ledger: Path, options: PlanOptions) -> Path:
+    """The ledger that tells how long replies are: that of the build folder, else of the pilot."""
+    pilot = options.get("learn_from")
+    return ledger if ledger.is_file() or pilot is None else build_of(pilot) / "calls.sqlite"
+
+
+def _calls_per_verdict(recipe: BuildRecipe, judge: str, ledger: Path) -> float | None:
+    """Calls of a judge's model for each verdict in the build of a ledger: equal answers are graded once, and a cascade
+    grades some by itself. None where too few are known, or the model is a gate too.
+    """
+    systems = (split_part(gate.system) for gate in recipe.gates)
+    models = {model_id(addresses_of(name)[0]) for kind, name in systems if kind == "model" and name}
+    if not ledger.is_file() or model_id(judge) in models:
+        return None
+    with Ledger(ledger, read_only=True) as replies:
+        calls = sum(s.replies for s in replies.stats() if s.model == model_id(judge))
+    lines = read_journal(ledger.with_name("journal.jsonl"))
+    verdicts = len({line.key for line in lines if line.final})
+    return calls / verdicts if min(calls, verdicts) >= MEASURED_FROM else None
+
+
+def _cost_of_judging(recipe: BuildRecipe, samples: Sequence[Sample], money: _Money) -> CallCost:
+    """The mean cost of grading an answer; of a judge that asks no model, or tells not what it asks, nothing."""
+    total = CallCost()
+    asks = [
+        (ask_of(sample, GateQuery("", Stage.PARAMETRIC), recipe.seed, "none", Prompts()), sample)
+        for sample in samples[:STAND_INS]
+    ]
+    for judge in asking_judges(open_judge(recipe.judge)):
+        requests = [r for ask, sample in asks for r in judge.would_ask(ask, None, sample.answers)]
+        estimate = estimate_calls("judge", judge.addresses[0], requests, **money._asdict())
+        (line,) = estimate.lines
+        if line.to_pay:
+            share = _calls_per_verdict(recipe, judge.addresses[0], money.lengths)
+            if share is None:
+                share = judge.expected_share * len(requests) / len(asks)
+            expected, most = line.per_call()
+            total = total.plus(
+                CallCost(
+                    expected=None if expected is None else share * expected,
+                    most=most,
+                    notes=estimate.notes,
+                )
+            )._replace(calls=total.calls + share)
+    return total
 
 
 def _cost_of_call(
-    recipe: BuildRecipe, place: Place, pool: SampledPool, ledger: Path, prices: Path | None
+    recipe: BuildRecipe, place: Place, pool: SampledPool, ledger: Path, money: _Money
 ) -> CallCost:
     """The cost of a question of a stage to a gate."""
     name, stage = place
@@ -406,8 +508,6 @@ def _cost_of_call(
     kind, address = split_part(spec.system)
     if kind != "model" or not address:
         return CallCost()
-    from demur.models.estimate import estimate_calls
-
     options: dict[str, Any] = {**model_options(spec.options), "name": name}
     context = SystemContext(
         read_image=lambda ref: read_image(ref, pool.root), prompts=Prompts(), options=options
@@ -420,15 +520,12 @@ def _cost_of_call(
         system.addresses[0],
         islice(requests, STAND_INS) if of_distractors else requests,
         ledger=None if of_distractors else ledger,
-        prices=prices,
+        **money._asdict(),
     )
     (line,) = estimate.lines
     if not line.to_pay:
         return CallCost()
-    expected, most = (
-        None if money is None else money / line.to_pay for money in (line.expected, line.money)
-    )
-    return CallCost(line.prompt / line.to_pay, expected, most, estimate.notes)
+    return CallCost(line.prompt / line.to_pay, *line.per_call(), estimate.notes)
 
 
 def _requests(

@@ -33,7 +33,7 @@ from demur.release import Release
 
 WAYS_OUT = {
     SOURCES: "mend the row in its source, or leave it; then build again",
-    "pool": "raise per_topic of its source in the recipe, or leave it out",
+    "pool": "raise per_topic or limit of its source in the recipe, or leave them out",
     Stage.PARAMETRIC.value: "it measures memory, not reading: keep it out, or build without the gate that knows it",
     Stage.SOLVABLE.value: "see whether its gold evidence answers it and its accepted answers are complete; "
     "or add a gate that reads better, and run 'demur rebuild'",
@@ -135,7 +135,7 @@ def _explain_undrawn(release: Release, build: Path, sample: str) -> Explained:
                 topic=pooled.topic,
                 kept=False,
                 stage="pool",
-                why="not drawn from the pool (per_topic), or an earlier source has the same question",
+                why="not drawn from the pool (per_topic, limit), or an earlier source has the same question",
             )
     known_ids = [
         *release.column("samples", "id"),

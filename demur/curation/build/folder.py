@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from demur.core.clock import today
 from demur.core.errors import ReleaseError, UsageError
 from demur.core.store import read_json, write_atomic, write_json
 from demur.core.untrusted import Choice, check
@@ -35,8 +36,15 @@ def record_recipe(recipe: BuildRecipe, work: Path, *, base: Path, skip_bad: bool
         "recipe": recipe.model_dump(mode="json"),
         "base": str(base.resolve()),
         "skip_bad": skip_bad,
+        "begun": day_begun(work),
     }
     write_json(state_of(work), state)
+
+
+def day_begun(work: Path) -> str:
+    """The day on which a build folder was begun, ``YYYY-MM-DD``: a build that goes on the next day writes the same bytes."""
+    path = state_of(work)
+    return str((read_json(path) if path.is_file() else {}).get("begun") or today())
 
 
 def recipe_of_folder(folder: Path) -> FolderRecipe:

@@ -75,14 +75,17 @@ class KnowledgeBase:
     """What the recipe asks for and the knowledge base does not have."""
 
     def placed(self, sample: Sample) -> Sample:
-        """The sample with the index id on those pieces of its gold evidence that lie in the index."""
+        """The sample with the index id on those pieces of its evidence that lie in the index."""
         if self.searcher is None:
             return sample
         documents, id = self.searcher.documents, self.searcher.id
-        gold = (
-            e.model_copy(update={"index_id": id}) if e.id in documents else e for e in sample.gold
-        )
-        return sample.model_copy(update={"gold": tuple(gold)})
+        sides = {
+            side: tuple(
+                e.model_copy(update={"index_id": id}) if e.id in documents else e for e in evidence
+            )
+            for side, evidence in (("gold", sample.gold), ("negatives", sample.negatives))
+        }
+        return sample.model_copy(update=sides)
 
     @property
     def cut(self) -> str:

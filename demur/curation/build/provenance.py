@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from demur.core.records import GateVerdict, Sample
+from demur.curation.build.folder import day_begun
 from demur.curation.build.knowledge_bases import KnowledgeBase
 from demur.curation.build.recipe import BuildRecipe
 from demur.curation.build.topics import Drift
@@ -19,14 +20,12 @@ from demur.curation.gates.rules import Label, unknown_without_evidence
 from demur.curation.gates.runner import GateRunner
 from demur.indexing.encoders import fingerprint_of
 from demur.judge.cascade import BELOW
-from demur.release.evidence import measure_separation
 from demur.release.layout import evidence_licences, tally
 from demur.retrieval.found import FoundSearcher
 from demur.retrieval.recall import Choice
 from demur.scenarios.conditions import condition
-from demur.scenarios.contexts import context
-from demur.scenarios.contexts import recipe as scenario
 from demur.scenarios.systems.model import ModelSystem
+from demur.scenarios.told_apart import measure
 
 if TYPE_CHECKING:
     from demur.curation.build.context import BuildContext
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 def recipe_of(recipe: BuildRecipe) -> dict[str, Any]:
     """The recipe as a release states it: without folders of this machine."""
-    facts = recipe.model_dump(mode="json")
+    facts = recipe.model_dump(mode="json", exclude={"card"})
     for source in facts["sources"]:
         del source["path"]
     for retrieval in (facts["retrieval"], *(source["retrieval"] for source in facts["sources"])):
@@ -95,10 +94,7 @@ def describe_build(ctx: BuildContext, outcome: BuildOutcome) -> dict[str, Any]:
             "fingerprint": fingerprint_of(encoder),
         },
         "bases": {source: _describe_base(base) for source, base in ctx.bases.items()},
-        "separation": [
-            row.model_dump(mode="json")
-            for row in measure_separation(kept_samples, evidence_as_shown)
-        ],
+        "told_apart": [row.model_dump(mode="json") for row in measure(kept_samples)],
         "retrieval_modes": {c.source: c.mode for c in choices},
         "judge": ctx.judge.id,
         "gates": list(specs),
@@ -121,13 +117,9 @@ def describe_build(ctx: BuildContext, outcome: BuildOutcome) -> dict[str, Any]:
         "topics": [d.model_dump(mode="json") for d in topics],
         "limits": list(recipe.limits),
         "authors": list(recipe.authors),
+        "card": recipe.card.model_dump(mode="json"),
+        "published": recipe.card.published or day_begun(ctx.out),
     }
-
-
-def evidence_as_shown(sample: Sample) -> tuple[str, ...]:
-    """Ids of all evidence of a sample, in the order in which a system sees it."""
-    shown_context = context(sample, scenario(f"realistic(k={len(sample.negatives)})"))
-    return () if shown_context is None else shown_context.evidence
 
 
 def _describe_base(base: KnowledgeBase) -> dict[str, Any]:

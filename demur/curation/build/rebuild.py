@@ -130,12 +130,20 @@ def enlarge(
     )
 
 
-def estimate_rebuild(enlarged: Enlarged, prices: Path | None = None) -> BuildEstimate:
+def estimate_rebuild(
+    enlarged: Enlarged, prices: Path | None = None, *, batch: bool = False
+) -> BuildEstimate:
     """Estimate it from the verdicts that would be carried over; writes nothing."""
     new, out = enlarged
     begun = out if (out / "build" / "carried").exists() else new.work
     return estimate_build(
-        new.recipe, begun, base=new.base, skip_bad=new.skip_bad, prices=prices, keep_pool=False
+        new.recipe,
+        begun,
+        base=new.base,
+        skip_bad=new.skip_bad,
+        prices=prices,
+        batch=batch,
+        keep_pool=False,
     )
 
 

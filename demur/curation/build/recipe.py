@@ -22,6 +22,7 @@ from demur.curation.gates.funnel import Rules, Stage
 from demur.curation.gates.spec import GateSpec
 from demur.curation.mining.options import MiningOptions
 from demur.curation.mining.queries import modes_of, page_modes
+from demur.release.facts import NOBODY, CardFacts
 from demur.release.layout import NAME, VERSION
 
 CHUNK = r"^\d+:\d+$"
@@ -93,6 +94,9 @@ class SourceSpec(Record):
     """Its folder; relative to the recipe. None for a source that ships with demur."""
     per_topic: int | None = Field(default=None, ge=1)
     """Take at most that many samples of each topic, chosen by the seed; None takes all."""
+    limit: int | None = Field(default=None, ge=1)
+    """Take at most that many samples, of those in the end, chosen by the seed; a higher limit adds to them. None takes
+    all."""
     retrieval: RetrievalSpec | None = None
     """How distractors are found for this source, where it differs from the common way and from the preset's."""
     options: dict[str, Any] = Field(default_factory=dict)
@@ -131,7 +135,9 @@ class BuildRecipe(Record):
     """A model that names the topics found in the questions from ten representative ones of each; None: their words."""
     limits: tuple[str, ...] = ()
     """Lines for the dataset card: what this release cannot be used for."""
-    authors: tuple[str, ...] = ("The makers of this release",)
+    authors: tuple[str, ...] = (NOBODY,)
+    card: CardFacts = Field(default_factory=CardFacts)
+    """What only people know about the benchmark; `demur release verify --submission` asks for what is missing."""
 
     @model_validator(mode="before")
     @classmethod

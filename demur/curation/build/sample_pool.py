@@ -11,6 +11,7 @@ Memory: the drawn samples, and 8 bytes for each other sample of a source that is
 from __future__ import annotations
 
 import atexit
+import heapq
 import inspect
 import os
 import random
@@ -118,7 +119,7 @@ def sample_sources(
         raise DataError(
             "the sources hold no samples", item=", ".join(sizes), cure="check their folders"
         )
-    samples = _draw_samples(pool, [spec.per_topic for spec in sources], seed)
+    samples = _draw_samples(pool, sources, seed)
     image_hashes = ImageHashes(pool.root, pool.root / IMAGE_HASHES, HASHES_IN_MEMORY)
     distinct_samples = _without_repeats(samples, image_hashes) if len(specs) > 1 else samples
     return SampledPool(
@@ -148,7 +149,7 @@ def _settle_left_out(pool: Pool, *, named: bool, skip_bad: bool) -> tuple[tuple[
     problems = Problems()
     for row in rows:
         if not row.sample:
-            problems.note(f"{row.source}: {row.reason}" if named else row.reason)
+            problems.add(row.source if named else "", row.reason)
     problems.count(sum(row["bad"] for row in pool.pool_json["counts"]["sources"]) - len(problems))
     problems.settle(skip_bad=skip_bad)
     return tuple(row for row in rows if row.sample), problems.skipped
@@ -269,32 +270,41 @@ def _folder_digest(root: Path) -> str:
 # --- the choice ----------------------------------------------------------------------------------
 
 
-def _draw_samples(pool: Pool, most_of: Sequence[int | None], seed: int) -> list[Sample]:
-    """At most so many samples of each part, topic and query modality, drawn by the seed, in their original order.
-
-    Args:
-        pool: to draw from.
-        most_of: for each part, the most samples per topic; None for all.
-    """
-    if all(most is None for most in most_of):
-        return [_parse_sample(line) for _, line in pool.lines("samples")]
-    groups: defaultdict[tuple[int, str, bool], array[int]] = defaultdict(lambda: array("q"))
-    for number, (part, line) in enumerate(pool.lines("samples")):
-        if most_of[part] is not None:
-            row = loose_json(line)
-            groups[part, row["topic"], bool(row["images"])].append(number)
-    taken_places: set[int] = set()
-    for (part, topic, pictured), group in groups.items():
-        dice = random.Random(seed_of(seed, "choose", topic, pictured))
-        most = most_of[part] or len(group)
-        taken_places.update(
-            group[at] for at in dice.sample(range(len(group)), min(most, len(group)))
-        )
+def _draw_samples(pool: Pool, sources: Sequence[SourceSpec], seed: int) -> list[Sample]:
+    """The samples that the sources' ``per_topic`` and ``limit`` leave, drawn by the seed, in their original order."""
+    taken = _taken_places(pool, sources, seed)
     return [
         _parse_sample(line)
         for number, (part, line) in enumerate(pool.lines("samples"))
-        if most_of[part] is None or number in taken_places
+        if part not in taken or number in taken[part]
     ]
+
+
+def _taken_places(pool: Pool, sources: Sequence[SourceSpec], seed: int) -> dict[int, set[int]]:
+    """Part -> places in the pool of the samples that are drawn from it; a part of which all are taken is left out.
+
+    First ``per_topic`` of each topic and query modality, then the ``limit`` of these with the lowest hashes.
+    """
+    groups: defaultdict[tuple[int, str, bool], array[int]] = defaultdict(lambda: array("q"))
+    if any(spec.per_topic is not None for spec in sources):
+        for number, (part, line) in enumerate(pool.lines("samples")):
+            if sources[part].per_topic is not None:
+                row = loose_json(line)
+                groups[part, row["topic"], bool(row["images"])].append(number)
+    taken: defaultdict[int, set[int]] = defaultdict(set)
+    for (part, topic, pictured), group in groups.items():
+        dice = random.Random(seed_of(seed, "choose", topic, pictured))
+        most = min(sources[part].per_topic or len(group), len(group))
+        taken[part].update(group[at] for at in dice.sample(range(len(group)), most))
+    for part, spec in enumerate(sources):
+        if spec.limit is not None:
+            hashes = (
+                (seed_of(seed, "limit", loose_json(line)["id"]), number)
+                for number, (each, line) in enumerate(pool.lines("samples"))
+                if each == part and (part not in taken or number in taken[part])
+            )
+            taken[part] = {number for _, number in heapq.nsmallest(spec.limit, hashes)}
+    return dict(taken)
 
 
 def _parse_sample(line: bytes) -> Sample:

@@ -76,7 +76,7 @@ def known_verdicts(out: Path, learn_from: Path | None, places: Sequence[Place]) 
     recorded = _verdicts_in(out / "build", places)
     if learn_from is None:
         return KnownVerdicts(recorded, recorded)
-    pilot = _build_of(learn_from)
+    pilot = build_of(learn_from)
     learnt = KnownVerdicts({}, _verdicts_in(pilot, places))
     notes: tuple[str, ...] = ()
     if not (pilot / DECISIONS).exists():
@@ -87,7 +87,12 @@ def known_verdicts(out: Path, learn_from: Path | None, places: Sequence[Place]) 
     return KnownVerdicts(recorded, {**learnt.known, **recorded}, notes)
 
 
-def _build_of(folder: Path) -> Path:
+def build_of(folder: Path) -> Path:
+    """The working files of a build folder, or of a release in one.
+
+    Raises:
+        UsageError: it holds no verdicts.
+    """
     for path in (folder / "build", folder.resolve().parent / "build"):
         if (path / "journal.jsonl").exists():
             return path

@@ -18,11 +18,18 @@ CUT = "250:32"
 
 
 def read_documents(
-    docs: Path, without: Sequence[Path], licence: str, problems: Problems
+    docs: Path,
+    without: Sequence[Path],
+    licence: str,
+    problems: Problems,
+    unused: dict[str, str],
+    pages: Path,
 ) -> list[Document]:
     """The documents of a folder, a file, or a corpus by name.
 
     Args:
+        unused: gets each picture that cannot be used, and why.
+        pages: folder that pages of PDFs with pictures are rendered into.
         without: files in the folder that are none.
         licence: of documents that state none.
         problems: takes files and rows that cannot be read, and ids that occur twice.
@@ -31,7 +38,9 @@ def read_documents(
         UsageError: there is none.
     """
     if docs.exists():
-        documents = docs_reader.documents(docs, problems, licence=licence, without=without)
+        documents = docs_reader.documents(
+            docs, problems, unused, licence=licence, without=without, pages=pages
+        )
     else:
         documents = read_corpus(str(docs), problems)
     document_of_id: dict[str, Document] = {}
@@ -43,7 +52,7 @@ def read_documents(
         raise UsageError(
             "there is no document",
             item=str(docs),
-            cure="give a folder of Markdown, text, HTML, PDF or JSONL",
+            cure="give a folder of Markdown, text, HTML, PDF, pictures or JSONL",
         )
     return list(document_of_id.values())
 

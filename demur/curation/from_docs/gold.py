@@ -16,7 +16,9 @@ from demur.answers.prefilter import Prefilter
 from demur.answers.spans import spans
 from demur.answers.text import readable, words
 from demur.core.records import AnswerSpec, Document, Hit
+from demur.corpora.near_duplicates import ImageHashes
 from demur.curation.from_docs.questions import Question
+from demur.curation.mining.objections import Stock
 from demur.indexing.bm25 import BM25, build_bm25
 
 DEEP = 200
@@ -39,7 +41,7 @@ class Finder:
     """Searches passages by words.
 
     Args:
-        documents: the passages; those without text are not searched.
+        documents: the passages and pictures; a picture is searched by its caption.
         folder: of the index, which is built anew.
     """
 
@@ -50,6 +52,11 @@ class Finder:
         shutil.rmtree(folder, ignore_errors=True)
         part = build_bm25((f"{d.title}\n{d.text or ''}" for d in documents), folder)
         self._engine = BM25(folder, part)
+        self.stock = Stock(self.documents, image_hashes=ImageHashes())
+
+    def is_picture(self, id: str) -> bool:
+        """Whether a document of that id is a picture."""
+        return self.documents[id].text is None
 
     def hits(self, query: str, k: int = DEEP) -> list[Hit]:
         """The first k passages for a text, best first."""
@@ -79,7 +86,8 @@ class Finder:
         }
         may, about = Prefilter(spec), _content_words(question)
         answering = []
-        for document in likely.values():
+        # what a caption says, a text says to systems without eyes too
+        for document in sorted(likely.values(), key=lambda d: d.text is None):
             text = f"{document.title}\n{document.text or ''}"
             if (
                 may(text)

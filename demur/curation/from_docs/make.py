@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
-from demur.core.records import Document, Sample
+from demur.core.records import Document, ImageRef, Modality, Sample
 from demur.core.store import Problems, digest, locked
 from demur.core.uris import read_image
 from demur.curation.from_docs.documents import cut_passages, index_passages, read_documents
@@ -35,9 +34,9 @@ from demur.curation.from_docs.outcomes import (
 )
 from demur.curation.from_docs.questions import Questions, read_questions
 from demur.curation.from_docs.review import read_review, write_review
-from demur.curation.mining.choose import SearchResult, mine_kind
-from demur.curation.mining.objections import Stock
-from demur.curation.mining.options import MiningOptions
+from demur.curation.mining.choose import NO_LIMITS, SearchResult, mine_kind
+from demur.curation.mining.options import MiningOptions, Pool
+from demur.evaluation.for_hub import scenario_rows
 from demur.release import Draft, FunnelStep, Release, check_target, freeze, open_sound
 from demur.release.corpora import export
 from demur.release.layout import tally
@@ -58,7 +57,12 @@ class DocsRelease(NamedTuple):
     corpora: Path
     """*full*, *gold-removed* and *empty*, as ``demur run --corpora`` takes them."""
     documents: int
+    pictures: int
+    """Documents that are pictures, pages of PDFs among them."""
     passages: int
+    """Passages of the other documents."""
+    unused_pictures: Mapping[str, str]
+    """Pictures that cannot be used -> why."""
     proposed: int
     """Passages that were proposed as gold."""
     drops: Mapping[str, Mapping[str, str]]
@@ -153,17 +157,17 @@ def from_docs(
         steps.stage("distractors, freeze and verify the release")
         samples = [_with_distractors(s, finder, distractors) for s in outcomes.samples]
         facts = _describe(material, samples, outcomes)
-        read = partial(read_image, root=docs if docs.is_dir() else docs.parent)
         freeze(
             out / "release",
             Draft(
                 name=name,
                 version=version,
                 samples=samples,
-                read_image=read,
+                read_image=material.read_image,
                 drops=outcomes.drops,
                 funnel=[_funnel_step(outcomes)],
                 about=facts,
+                scenarios=scenario_rows(sorted(samples, key=lambda s: s.id)),
             ),
         )
         release = open_sound(out / "release")
@@ -171,7 +175,7 @@ def from_docs(
             out / "corpora",
             lambda: material.passages,
             list(release.samples()),
-            read_image=read,
+            read_image=material.read_image,
             about=f"{docs.name}, {len(material.passages):,} passages of {material.documents:,} documents",
             release={"name": release.name, "version": release.version, "sha256": release.sha256},
         )
@@ -184,9 +188,15 @@ class _Material:
 
     docs: Path
     documents: int
+    unused_pictures: Mapping[str, str]
     passages: Sequence[Document]
+    """Those of texts, and the pictures."""
     passages_of_id: Mapping[str, list[Document]]
     questions: Questions
+
+    def read_image(self, image: ImageRef) -> bytes:
+        """The bytes of a picture."""
+        return read_image(image, root=self.docs if self.docs.is_dir() else self.docs.parent)
 
 
 def _read(docs: Path, questions: Path, out: Path, options: DocsOptions) -> _Material:
@@ -194,12 +204,15 @@ def _read(docs: Path, questions: Path, out: Path, options: DocsOptions) -> _Mate
     questions_read = read_questions(questions, problems)
     # OUT may lie below DOCS
     without = [questions, *out.rglob("*")]
-    documents = read_documents(docs, without, options.get("licence", ""), problems)
+    unused: dict[str, str] = {}
+    documents = read_documents(
+        docs, without, options.get("licence", ""), problems, unused, out / "work" / "pages"
+    )
     problems.settle(skip_bad=skip_bad)
     passages = cut_passages(documents, options.get("chunk", "auto"))
     passages_of_id = index_passages(passages)
     unknown_gold(questions_read.distinct, passages_of_id, docs).settle(skip_bad=skip_bad)
-    return _Material(docs, len(documents), passages, passages_of_id, questions_read)
+    return _Material(docs, len(documents), unused, passages, passages_of_id, questions_read)
 
 
 def _settle_questions(
@@ -212,7 +225,9 @@ def _settle_questions(
         for q in questions
         if not q.gold and q.answerable is not False
     }
-    proposed = write_review(review, [(q, p) for q in questions for p in proposals.get(q.id, ())])
+    proposed = write_review(
+        review, [(q, p) for q in questions for p in proposals.get(q.id, ())], material.read_image
+    )
     labels = read_review(review)
     outcomes = {
         q.id: decide_outcome(
@@ -239,7 +254,9 @@ def _result(material: _Material, outcomes: Outcomes, proposed: int, out: Path) -
         review=out / "review",
         corpora=out / "corpora",
         documents=material.documents,
-        passages=len(material.passages),
+        pictures=(pictures := sum(d.text is None for d in material.passages)),
+        passages=len(material.passages) - pictures,
+        unused_pictures=material.unused_pictures,
         proposed=proposed,
         drops=drops,
         kinds=dict(Counter(map(answer_kind, outcomes.samples))),
@@ -275,6 +292,7 @@ def _describe(material: _Material, samples: Sequence[Sample], outcomes: Outcomes
         },
         "from_docs": {
             "documents": material.docs.name,
+            "pictures that cannot be used": len(material.unused_pictures),
             "rows": len(questions.distinct) + questions.repeated,
             "asked twice": questions.repeated,
             "looked at": reviewed,
@@ -285,11 +303,21 @@ def _describe(material: _Material, samples: Sequence[Sample], outcomes: Outcomes
 
 
 def _with_distractors(sample: Sample, finder: Finder, most: int) -> Sample:
-    """The sample with distractors: the nearest passages by its words that are not gold and lack its answer."""
-    options = MiningOptions(text=0, lexical=most, visual=0)
-    result = SearchResult(finder.hits(sample.question_with_turns))
-    mined = mine_kind("lexical", sample, result, options, Stock(finder.documents))
-    return sample.model_copy(update={"negatives": mined.negatives})
+    """The sample with distractors: the nearest passages by its words that are not gold and lack its answer.
+
+    Where its gold is a picture, also the nearest pictures by their captions, so that showing one gives nothing away;
+    elsewhere none, so that a system without eyes can be asked.
+    """
+    hits = finder.hits(sample.question_with_turns)
+    options = MiningOptions(text=0, lexical=most, visual=most).model_copy(update=NO_LIMITS)
+    kinds: list[Pool] = ["lexical"]
+    if any(e.modality is Modality.IMAGE for e in sample.gold):
+        kinds.append("visual")
+    for kind in kinds:
+        of_kind = [hit for hit in hits if (kind == "visual") == finder.is_picture(hit.document)]
+        mined = mine_kind(kind, sample, SearchResult(of_kind), options, finder.stock)
+        sample = sample.model_copy(update={"negatives": (*sample.negatives, *mined.negatives)})
+    return sample
 
 
 def _plain_name(docs: Path) -> str:

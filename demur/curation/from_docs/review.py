@@ -7,11 +7,11 @@ questions change and the task is written again. Labels of items that no longer e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from demur.core.records import Document
-from demur.core.store import digest, write_json, write_records
+from demur.core.records import Document, ImageRef
+from demur.core.store import digest, write_atomic, write_json, write_records
 from demur.curation.from_docs.gold import Proposal
 from demur.curation.from_docs.questions import Question
 from demur.judge.annotation.task import Item, Label, Task, final_labels, settle_labels
@@ -31,24 +31,34 @@ A passage in which the answer's words stand for another reason is a no.
 
 def key_of(question: Question, document: Document) -> str:
     """The id of a question with a passage."""
+    content = document.text if document.image is None else document.image.sha256
     return digest(
-        [question.question_with_turns, list(question.answers), document.title, document.text], 16
+        [question.question_with_turns, list(question.answers), document.title, content], 16
     )
 
 
-def write_review(folder: Path, proposals: Iterable[tuple[Question, Proposal]]) -> int:
+def write_review(
+    folder: Path,
+    proposals: Iterable[tuple[Question, Proposal]],
+    read_image: Callable[[ImageRef], bytes],
+) -> int:
     """Write the task of all proposals, replacing an earlier one; labels stay. Returns the number of items."""
     items = {}
     for question, (document, states, answers) in proposals:
         key = key_of(question, document)
+        images: tuple[str, ...] = ()
+        if (image := document.image) is not None:
+            images = (f"{image.sha256}.{image.media_type.rpartition('/')[2]}",)
+            write_atomic(folder / "images" / images[0], read_image(image))
         items[key] = Item(
             id=key,
             shown=(
                 ("Question", question.question_with_turns),
                 ("Answer", " | ".join(question.answers) or "(not written down)"),
-                (PASSAGE, f"{document.title}\n\n{document.text}"),
+                (PASSAGE, f"{document.title}\n\n{document.text or ''}".strip()),
                 ("From", document.id),
             ),
+            images=images,
             marks=tuple((PASSAGE, answer) for answer in answers),
             group=digest([question.question_with_turns, list(question.answers)], 16),
             about={"states": YES if states else NO},

@@ -10,7 +10,7 @@ decisions are three-valued functions of labels (`demur.curation.gates.rules`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Self
@@ -50,6 +50,10 @@ HOW_ASKED = {
     Stage.DISTRACTOR: "alone",
 }
 """How a gate is asked in each stage, for messages."""
+
+
+WAVES = {Stage.PARAMETRIC: 3, Stage.SOLVABLE: 2, Stage.DISTRACTOR: 2}
+"""Where calls go in batches: waves in which the gates of one question are asked, the first ones with fewer gates."""
 
 
 class GatingModel(NamedTuple):
@@ -197,7 +201,32 @@ class SampleState:
                 return ()
             if keep is None:
                 return self._next_queries(stage)
-        return self._wanted_distractors()
+        open_distractors = self._open_distractors()
+        return tuple(p for d in open_distractors for p in self._next_queries(Stage.DISTRACTOR, d))
+
+    def wave(self) -> tuple[GateQuery, ...]:
+        """The queries of the next wave: as `wanted`, but so many at once that all are asked within `WAVES`."""
+        queries = self.wanted()
+        if self.exhaustive or not queries:
+            return queries
+        stage, questions = queries[0].stage, [query.distractor for query in queries]
+        if stage is Stage.DISTRACTOR:
+            questions = self._open_distractors(until_sure=False)
+        return tuple(query for question in questions for query in self._in_wave(stage, question))
+
+    def _in_wave(self, stage: Stage, distractor: str) -> Iterator[GateQuery]:
+        """Some of the gates that a question was not asked of, the best first; of equals the one asked least."""
+        labels = [v for v in self.labels_of(stage, distractor).values() if v is not Label.SKIPPED]
+        answered, waves = sum(label is not None for label in labels), WAVES[stage]
+        upto = next(n for w in range(1, waves + 1) if (n := len(labels) * w // waves) > answered)
+
+        def rank(gate: GatingModel) -> tuple[float, int, float, str]:
+            price, cost, name = self.order.price(gate.name, gate.cost, stage, self.group)
+            return price, self.order.planned[stage, self.group, name], cost, name
+
+        for gate in sorted(self._unasked_gates(stage, distractor), key=rank)[: upto - answered]:
+            self.order.planned[stage, self.group, gate.name] += 1
+            yield GateQuery(gate.name, stage, distractor)
 
     def all_queries(self) -> Iterable[GateQuery]:
         """Every query about this sample."""
@@ -334,11 +363,15 @@ class SampleState:
             self._misleads(d) is not False and self._can_be_asked(d) for d in self.distractors
         )
 
-    def _wanted_distractors(self) -> tuple[GateQuery, ...]:
-        """The queries that must be asked whatever the answers are; those likeliest to end the sample first."""
+    def _open_distractors(self, *, until_sure: bool = True) -> list[str]:
+        """The distractors that must be asked about whatever the answers are; those likeliest to end the sample first.
+
+        Args:
+            until_sure: until the sample is sure to stay, only as many as would end it if all were lost.
+        """
         possible = self._count_possible()
         if possible < self.rules.k_min:
-            return ()
+            return []
         considered = self.considered()
         undecided = [
             d
@@ -348,9 +381,8 @@ class SampleState:
         sure = sum(self._misleads(d) is True for d in considered)
         if self.rules.k_enough is not None:
             undecided = undecided[: max(1, self.rules.k_enough - sure)]
-        if sure < self.rules.k_min:
-            # Until the sample is sure to stay, ask about as many as would end it if all were lost. A distractor that
-            # few gates have failed with is likelier to help the next one.
+        if until_sure and sure < self.rules.k_min:
+            # A distractor that few gates have failed with is likelier to help the next one.
             undecided.sort(key=lambda d: -len(self._unasked_gates(Stage.DISTRACTOR, d)))
             undecided = undecided[: possible - self.rules.k_min + 1]
-        return tuple(p for d in undecided for p in self._next_queries(Stage.DISTRACTOR, d))
+        return undecided

@@ -25,6 +25,8 @@ class SuccessCounter:
         self.learn = learn
         self._answers: Counter[tuple[str, str, str]] = Counter()
         self._settled: Counter[tuple[str, str, str]] = Counter()
+        self.planned: Counter[tuple[str, str, str]] = Counter()
+        """Questions that were put into waves."""
 
     def note(self, stage: str, group: str, gate: str, settled: bool) -> None:
         """Count one answer of a gate."""

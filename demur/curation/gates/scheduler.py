@@ -1,14 +1,19 @@
-"""The gate scheduler: many samples in progress at once, none of which waits for another."""
+"""The gate scheduler: many samples in progress at once, none of which waits for another; or all of them in waves."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from demur.core.errors import DemurError
+from demur.core.store import canonical, read_text, write_atomic
+from demur.core.strict_json import parsed_json
 from demur.curation.gates.funnel import GateQuery, SampleState, Stage
 from demur.curation.gates.rules import Label
+from demur.models.batch import in_waves
 
 MAX_IN_FLIGHT = 64
 """Samples in progress at once: enough to keep endpoints busy, few enough that most are asked in a learnt order."""
@@ -64,6 +69,62 @@ async def ask_states(
                     raise result
 
     await at_once([lambda i=i: finish_sample(i) for i in states], max_in_flight)  # type: ignore[misc]
+
+
+async def ask_in_waves(
+    states: Mapping[str, SampleState],
+    ask: Callable[[str, GateQuery], Coroutine[Any, Any, Label]],
+    plan: Path,
+    *,
+    known_label: Callable[[str, GateQuery], Label | None],
+    stages: frozenset[Stage] = frozenset(Stage),
+) -> int:
+    """As `ask_states`, in few waves of many questions (`SampleState.wave`): for calls that go in batches.
+
+    Args:
+        plan: file of the wave that is being asked; a killed build asks the same wave to its end, as it is paid for.
+
+    Returns:
+        The number of waves.
+    """
+    waves = 0
+
+    def tell_known(sample: str, state: SampleState) -> None:
+        options = [
+            query._replace(gate=name)
+            for query in state.wanted()
+            if query.stage in stages
+            for name in state.choices(query, within=math.inf)
+        ]
+        known = {query: known_label(sample, query) for query in options}
+        for query, label in known.items():
+            if label is not None:
+                state.tell(query, label)
+        if any(label is not None for label in known.values()):
+            tell_known(sample, state)
+
+    for sample, state in states.items():
+        tell_known(sample, state)
+    begun = [(s, q) for s, q in _read_wave(plan) if s in states and q.stage in stages]
+    wave = [(s, q) for s, q in begun if q in states[s].all_queries() and q not in states[s].labels]
+    while wave := wave or [(s, q) for s in states for q in states[s].wave() if q.stage in stages]:
+        waves += 1
+        _write_wave(plan, wave)
+        labels = await in_waves(lambda query: ask(*query), wave, MAX_IN_FLIGHT)
+        for (sample, query), label in zip(wave, labels, strict=True):
+            states[sample].tell(query, label)
+        wave = []
+    return waves
+
+
+def _write_wave(plan: Path, wave: Iterable[tuple[str, GateQuery]]) -> None:
+    write_atomic(plan, "".join(canonical([sample, *query]) + "\n" for sample, query in wave))
+
+
+def _read_wave(plan: Path) -> Iterator[tuple[str, GateQuery]]:
+    for line in read_text(plan).splitlines() if plan.exists() else ():
+        sample, gate, stage, distractor = parsed_json(line)
+        yield sample, GateQuery(gate, Stage(stage), distractor)
 
 
 async def at_once(work: Sequence[Callable[[], Awaitable[None]]], most: int = MAX_IN_FLIGHT) -> None:

@@ -81,7 +81,7 @@ def mine(
     gold = gold or Gold(sample.gold, stock.documents)
     negatives: list[Evidence] = []
     drops: list[Drop] = []
-    for kind in options.quotas:
+    for kind in filter(options.quotas.get, options.quotas):
         so_far = sample.model_copy(update={"negatives": (*sample.negatives, *negatives)})
         result = results.get(kind, SearchResult(()))
         mined = mine_kind(kind, so_far, result, options, stock, gold)

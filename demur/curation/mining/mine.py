@@ -71,7 +71,7 @@ def mine_samples(
         cases = _embed_questions(block, mining, chosen)
         _search(cases, mining, chosen)
         for case in _with_hits(cases, mining, chosen):
-            base, adopt_drops = adopt_own_negatives(case.sample, options, mining.image_hashes)
+            base, adopt_drops = adopt_own_negatives(case.sample, options, mining.image_hashes, seed)
             mined = mine(base, case.search_results(), options, stock, case.gold)
             pictured_ids.update(e.id for e in mined.negatives if e.image is not None)
             same_pictures |= _same_pictures(mined, searcher, case.gold)
@@ -89,13 +89,16 @@ def mine_samples(
 
 
 def adopt_own_negatives(
-    sample: Sample, options: MiningOptions, image_hashes: Callable[[ImageRef], ImageHash | None]
+    sample: Sample,
+    options: MiningOptions,
+    image_hashes: Callable[[ImageRef], ImageHash | None],
+    seed: int,
 ) -> tuple[Sample, list[Drop]]:
     """The sample with those of its own negatives that become distractors, and drops of those that leak."""
     if not options.adopts:
         return sample.model_copy(update={"negatives": ()}), []
     near = IMAGE_THRESHOLDS[options.same_image]
-    return adopt_negatives(sample, Leaks(sample, image_hashes, image_near=near))
+    return adopt_negatives(sample, Leaks(sample, image_hashes, image_near=near), seed)
 
 
 def same_picture_warning(pictured: Collection[str], same_pictures: Collection[str]) -> str:
@@ -306,6 +309,8 @@ def _with_hits(cases: Sequence[_Case], mining: Mining, chosen: ChosenModes) -> I
             ]
             _score_gold(texts, "text", "text->text", searcher)
             _score_gold(pictures, "visual", "image->image", searcher)
+        if options.adopts:
+            _rank_shipped(read_cases, searcher)
         for case in read_cases:
             yield case
             case.hits, case.dense = {}, None
@@ -351,23 +356,60 @@ def _dense_scores(
     return [{hit.document: hit.score for hit in line} for line in rankings]
 
 
+def _score_pieces(
+    queries_and_golds: Sequence[tuple[tuple[_Case, Query], Gold]], mode: str, searcher: Searcher
+) -> list[list[float | None]]:
+    """The dense score of each piece of evidence, by the best of its passages; None where the index lacks it."""
+    pieces = [
+        evidence.scored_in(searcher, by_image=mode == "image->image")
+        for _, evidence in queries_and_golds
+    ]
+    lists = [list(dict.fromkeys(id for ids in each for id in ids)) for each in pieces]
+    scores_of_cases = _dense_scores([pair for pair, _ in queries_and_golds], lists, searcher, mode)
+    return [
+        [max((scores[id] for id in ids if id in scores), default=None) for ids in each]
+        for each, scores in zip(pieces, scores_of_cases, strict=True)
+    ]
+
+
 def _score_gold(
     cases_and_queries: Sequence[tuple[_Case, Query]], pool: Pool, mode: str, searcher: Searcher
 ) -> None:
-    pieces = [
-        case.gold.scored_in(searcher, by_image=mode == "image->image")
-        for case, _ in cases_and_queries
-    ]
-    lists = [list(dict.fromkeys(id for ids in each for id in ids)) for each in pieces]
-    scores_of_cases = _dense_scores(cases_and_queries, lists, searcher, mode)
-    for (case, _), each, scores in zip(cases_and_queries, pieces, scores_of_cases, strict=True):
-        best = [
-            max(scores[id] for id in ids if id in scores)
-            for ids in each
-            if scores.keys() & set(ids)
-        ]
-        if best:
-            case.golds[pool] = min(best)
+    golds = [(pair, pair[0].gold) for pair in cases_and_queries]
+    for (case, _), scores in zip(
+        cases_and_queries, _score_pieces(golds, mode, searcher), strict=True
+    ):
+        if known := [score for score in scores if score is not None]:
+            case.golds[pool] = min(known)
+
+
+def _rank_shipped(cases: Sequence[_Case], searcher: Searcher) -> None:
+    """Rank the negatives that a source ships without ranks as a search for their kind ranks them."""
+    for modality, mode in ((Modality.TEXT, "text->text"), (Modality.IMAGE, "image->image")):
+        if mode not in searcher.modes:
+            continue
+        shipped = []
+        for case in cases:
+            query = case.query if modality is Modality.TEXT else case.image_query
+            unranked = [
+                e for e in case.sample.negatives if e.modality is modality and e.rank is None
+            ]
+            if query is not None and unranked:
+                shipped.append(((case, query), Gold(unranked, searcher.documents)))
+        for ((case, _), evidence), scores in zip(
+            shipped, _score_pieces(shipped, mode, searcher), strict=True
+        ):
+            by_score = sorted(
+                (-score, e.id)
+                for e, score in zip(evidence.evidence, scores, strict=True)
+                if score is not None
+            )
+            ranks = {id: rank for rank, (_, id) in enumerate(by_score, 1)}
+            negatives = (
+                e.model_copy(update={"rank": ranks[e.id]}) if e.id in ranks else e
+                for e in case.sample.negatives
+            )
+            case.sample = case.sample.model_copy(update={"negatives": tuple(negatives)})
 
 
 def _unsearched(case: _Case, options: MiningOptions) -> list[Drop]:

@@ -7,7 +7,7 @@ The first of these that holds is the reason of its `Drop`:
     native                   a negative that the source ships
     already mined            a distractor that another kind of search found
     unreadable               (images only) the file is missing or has changed
-    query image, near-duplicate of gold, near-duplicate of query, holds the answer
+    query image, near-duplicate of gold, near-duplicate of query, holds the answer, may hold the answer
                              a leak (`demur.corpora.leaks`); native negatives are checked by the same rule
     same subject             (images only) the query image of a question of the same cluster
     gold page                an image on a page of gold evidence; with ``own_page: drop`` also its other passages

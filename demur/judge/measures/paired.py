@@ -140,11 +140,11 @@ def sign_flip(gap: Floats) -> float | None:
     >>> round(sign_flip(np.array([0.5, 0.5, 0.5, 0.5])), 1)  # 2 of 16 patterns are as far from zero: 0.125
     0.1
     """
-    differs = gap[gap != 0]
+    differs = np.sort(np.abs(gap[gap != 0]))  # the same p in any order of pairs and of sides
     if not len(differs):
         return None
     rng = np.random.Generator(np.random.PCG64(0))
-    seen = abs(float(differs.sum())) - 1e-9
+    seen = abs(float(gap.sum())) - 1e-9
     block = max(1, 4_000_000 // len(differs))
     far = 0
     for start in range(0, SIGNS, block):

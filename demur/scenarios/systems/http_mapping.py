@@ -14,15 +14,14 @@ from pydantic import (
     AfterValidator,
     Field,
     PrivateAttr,
-    ValidationError,
     ValidationInfo,
     field_validator,
 )
 
-from demur.core.errors import StorageError, UsageError, did_you_mean
+from demur.core.errors import StorageError, UsageError
 from demur.core.records import Record
-from demur.core.store import parsed_yaml, read_text, why_invalid
 from demur.core.untrusted import VARIABLE, permit, written_in
+from demur.core.yaml_record import Form, parse_record, read_record
 from demur.models.keys import Secret
 from demur.scenarios.contexts import WHOLE
 
@@ -70,6 +69,7 @@ def _checked(path: str) -> str:
 JsonPath = Annotated[str, AfterValidator(_checked)]
 """A JSONPath into the reply."""
 Whole = Annotated[int, Field(ge=0, strict=True)]
+FORM = Form("the mapping", "correct the mapping; docs/score-your-rag.md lists its keys")
 
 
 class ContextPaths(Record):
@@ -143,19 +143,19 @@ class RagMapping(Record):
         """Read a mapping from a file, or make one for a bare address.
 
         Raises:
-            UsageError: an unknown key, a value of the wrong kind, a path that is no JSONPath.
+            UsageError: unknown keys, values of the wrong kind, paths that are no JSONPath; names all of them.
             UntrustedFile: it sends environment variables, and the user did not agree (``--trust-hosts``).
             StorageError: there is no such file.
         """
         if re.match(r"(?i)https?://|//", argument):
-            return cls.of(
-                {"url": argument if ":" in argument.split("/")[0] else f"http:{argument}"}, argument
-            )
+            address = argument if ":" in argument.split("/")[0] else f"http:{argument}"
+            return cls.of({"url": address}, argument)
         path = Path(argument)
         if not path.is_file():
             cure = "name a mapping (docs/score-your-rag.md has one) or an address"
             raise StorageError("no such file", item=argument or "http:", cure=cure)
-        mapping = cls.of(parsed_yaml(read_text(path), str(path)), str(path))
+        mapping = read_record(path, cls, FORM)
+        mapping._item = str(path)
         acts = list(written_in(json.dumps([mapping.url, mapping.headers])))
         if any(act.does == "send" for act in acts):  # who names a mapping means only its host
             permit(path, acts)
@@ -163,25 +163,8 @@ class RagMapping(Record):
 
     @classmethod
     def of(cls, fields: Any, item: str) -> Self:
-        """Check keys and values, and make a mapping of them.
-
-        Raises:
-            UsageError: see `read`.
-        """
-        keys = list(cls.model_fields)
-        if not isinstance(fields, Mapping):
-            raise UsageError("not a mapping", item=item, cure=f"keys: {', '.join(keys)}")
-        try:
-            mapping = cls.model_validate(fields)
-        except ValidationError as error:
-            unknown = [str(e["loc"][-1]) for e in error.errors() if e["type"] == "extra_forbidden"]
-            cure = (
-                did_you_mean(unknown[0], keys) or f"keys: {', '.join(keys)}"
-                if unknown
-                else "correct the mapping"
-            )
-            why = why_invalid(error).replace("Extra inputs are not permitted", "no such key")
-            raise UsageError(why, item=item, cure=cure) from None
+        """A mapping of plain values; raises as `read`."""
+        mapping = parse_record(fields, cls, FORM, item=item)
         mapping._item = item
         return mapping
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,9 +41,22 @@ _CONFIDENCE = re.compile(
 )
 
 
+DECODINGS: Mapping[str, Mapping[str, Any]] = {
+    "vlm-deflectionbench": {
+        "temperature": 0.2,
+        "top_p": 1.0,
+        "extra": {"repetition_penalty": 1.05},
+    }
+}
+"""Preset -> the options that it stands for. ``vlm-deflectionbench``: section 4.1, of models behind vLLM; models of
+vendors were asked with their own defaults, and most refuse a repetition penalty."""
+
+
 class Sampling(Record):
     """Options that go into the request unchanged."""
 
+    decoding: Literal["vlm-deflectionbench"] | None = None
+    """A preset (`DECODINGS`) for what the others leave out."""
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     top_p: float | None = Field(default=None, ge=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -52,6 +65,13 @@ class Sampling(Record):
     extra: dict[str, Any] = Field(default_factory=dict)
     logprobs: bool = False
     top_logprobs: int | None = Field(default=None, ge=0)
+
+
+def _with_decoding(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with what their preset fills in."""
+    preset = DECODINGS.get(options.pop("decoding", None) or "", {})
+    extra = {**preset.get("extra", {}), **options.get("extra", {})}
+    return {**preset, **options, **({"extra": extra} if extra else {})}
 
 
 class ModelSystem:
@@ -83,7 +103,7 @@ class ModelSystem:
             ) from None
         from demur.models.names import addresses_of
 
-        self.sampling = options
+        self.sampling = _with_decoding(options)
         self.addresses = addresses_of(argument)
         self._context = context
         self._model: Model | None = None
@@ -209,7 +229,6 @@ class ModelSystem:
 
     async def answer(self, ask: Ask) -> Response:
         """Render the ask, call the model, read the reply."""
-        how = condition(ask.condition)
         model = await self._opened()
         cuts: tuple[str, ...] = ()
         try:
@@ -218,8 +237,12 @@ class ModelSystem:
             reply = await model.complete(self._request(ask, rendered))
         except (ItemError, TransientError) as error:  # this item's failure, not the system's
             return Response(error=str(error), cuts=cuts)
-        read = read_reply(reply, final="reasoning" in how.addons, stated="confidence" in how.addons)
-        return read.model_copy(update={"cuts": cuts})
+        return self.read(ask, reply).model_copy(update={"cuts": cuts})
+
+    def read(self, ask: Ask, reply: Response) -> Response:
+        """The answer in a reply to an ask."""
+        addons = condition(ask.condition).addons
+        return read_reply(reply, final="reasoning" in addons, stated="confidence" in addons)
 
     async def complete(self, parts: Sequence[str | ImageRef], item: str, draw: int = 0) -> Response:
         """One call with the caller's own words and images, with the same model, sampling and ledger.

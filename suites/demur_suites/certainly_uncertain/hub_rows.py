@@ -22,10 +22,9 @@ from demur.core.records import ImageRef
 from demur.core.store import Problems, read_text, why_invalid
 from demur.core.strict_json import loose_json
 from demur.corpora.formats import json_lines
-from demur_suites.certainly_uncertain.items import FILE, IDK, Pair, folded, loaded
+from demur_suites.certainly_uncertain.items import FILE, IDK, Pair, Uncertainty, folded, loaded
 from demur_suites.files import image_in
 from demur_suites.records import Loaded
-from demur_suites.taxonomy import Uncertainty
 
 FIELDS = ("id", "conversations", "category", "answerable")
 YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

@@ -6,15 +6,18 @@
 Members of a pair stay together: a pair is right when both are. A pair from images may have a *control*: the photo
 with something else removed, so that the question still has its answer. An item of a published set whose partner cannot
 be told is a pair with one member. Read from ``pairs.jsonl`` (one pair a line), from a folder that holds it, or from the
-published rows (`hub_rows`). Source: CertainlyUncertain, section 2.
+published rows (`hub_rows`). Why a question cannot be answered is one of five kinds under two roots; the paper defines
+*extraneous* in three ways, we use the one that its data follow: the subject of the question cannot be seen. Source:
+CertainlyUncertain, section 2.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -22,7 +25,56 @@ from demur.core.records import AnswerSpec, ImageRef, Record, Sample
 from demur.core.store import Problems
 from demur_suites.files import folder_of, images_beside, items_by_id, items_file
 from demur_suites.records import Loaded
-from demur_suites.taxonomy import Uncertainty
+
+
+class Root(StrEnum):
+    """Whether more knowledge would help."""
+
+    EPISTEMIC = "epistemic"
+    """It would: the answerer does not know, or cannot see, something."""
+    ALEATORIC = "aleatoric"
+    """It would not: the question itself is open."""
+
+
+class Uncertainty(StrEnum):
+    """The five kinds."""
+
+    KNOWLEDGE = "knowledge"
+    COMPLEXITY = "complexity"
+    EXTRANEOUS = "extraneous"
+    TEMPORAL = "temporal"
+    AMBIGUITY = "ambiguity"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Uncertainty | None:
+        return {"complex": cls.COMPLEXITY, "ambiguous": cls.AMBIGUITY}.get(
+            str(value).strip().lower()
+        )
+
+
+class Meaning(NamedTuple):
+    """A kind's root and what it means."""
+
+    root: Root
+    text: str
+
+
+MEANING = {
+    Uncertainty.KNOWLEDGE: Meaning(Root.EPISTEMIC, "needs facts that the picture does not hold"),
+    Uncertainty.COMPLEXITY: Meaning(
+        Root.EPISTEMIC, "could be worked out in principle, but is too much to work out"
+    ),
+    Uncertainty.EXTRANEOUS: Meaning(
+        Root.EPISTEMIC, "asks about something that cannot be seen in the picture"
+    ),
+    Uncertainty.TEMPORAL: Meaning(
+        Root.ALEATORIC, "asks what happened before or will happen after the picture"
+    ),
+    Uncertainty.AMBIGUITY: Meaning(
+        Root.ALEATORIC, "can be understood in several ways, with several answers"
+    ),
+}
+
 
 FILE = "pairs.jsonl"
 IDK = "I don't know."

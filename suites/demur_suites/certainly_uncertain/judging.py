@@ -16,9 +16,9 @@ from demur.judge.base import JudgeContext, close_judge, open_judge
 from demur.judge.grading import Grading
 from demur_suites.certainly_uncertain.items import Pair
 from demur_suites.certainly_uncertain.measures import Reading, lave_idk
+from demur_suites.certainly_uncertain.refusal import RefusalJudge, declines
 from demur_suites.grading import ask_of, at_once
 from demur_suites.records import Grade
-from demur_suites.refusal import RefusalJudge, declines
 
 AT_ONCE = 64
 """Questions judged at a time."""
@@ -118,13 +118,13 @@ async def first_stages(
 
 async def first_stage(evaluator: Evaluator, pairs: Sequence[Pair]) -> FirstStage:
     """The first stage on the set's own answers, those of pairs from photos first: they name what is missing."""
-    own = sorted(pairs, key=lambda pair: not pair.from_images)[:EVALUATED]
-    found = []
+    evaluated = sorted(pairs, key=lambda pair: not pair.from_images)[:EVALUATED]
+    declined_by_member = []
     for member in ("unanswerable", "answerable"):
-        given = [pair.member(member) for pair in own if member in pair.members]
+        members = [pair.member(member) for pair in evaluated if member in pair.members]
         read = await at_once(
-            [evaluator.idk(q, Response(text=a), q, a) for q, a, _ in given], AT_ONCE
+            [evaluator.idk(q, Response(text=a), q, a) for q, a, _ in members], AT_ONCE
         )
-        found.append([declined for declined, _ in read if declined is not None])
-    idk, answer = found
+        declined_by_member.append([declined for declined, _ in read if declined is not None])
+    idk, answer = declined_by_member
     return sum(idk), len(idk), len(answer) - sum(answer), len(answer)

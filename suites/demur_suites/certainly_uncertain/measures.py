@@ -30,8 +30,8 @@ from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
 from demur.judge.measures.totals import macro_total
 from demur_suites import calibration as cal
+from demur_suites.certainly_uncertain.items import MEANING, Root, Uncertainty
 from demur_suites.records import Scored
-from demur_suites.taxonomy import MEANING, Root, Uncertainty
 
 Status = Literal["graded", "unjudged", "failed", "not asked"]
 BINS = 10
@@ -218,20 +218,25 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> dict[s
     graded = [g for g in main if g.credit is not None]
     sure = [g for g in graded if g.probability is not None]
     credit, controls = (
-        _array(g.credit for g in own if g.credit is not None) for own in (main, control)
+        _array(g.credit for g in rows_of_pair if g.credit is not None)
+        for rows_of_pair in (main, control)
     )
     declined = _array(g.idk for g in control if g.idk is not None)
     p, c = _array(g.probability for g in sure), _array(g.credit for g in sure)
     gold, idk = (
         np.array([getattr(g, name) for g in sure], dtype=bool) for name in ("gold_idk", "idk")
     )
-    found = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
+    idk_detection = detection([bool(g.idk) for g in read], [g.gold_idk for g in read])
     members: dict[str, list[Graded]] = {}
     for g in main:
         members.setdefault(g.pair, []).append(g)
-    pairs = [own for own in members.values() if len(own) == 2]  # no single items
-    whole = [own for own in pairs if all(g.credit is not None for g in own)]
-    lost = sum(any(g.status == "failed" for g in own) for own in pairs)
+    pairs = [
+        rows_of_pair for rows_of_pair in members.values() if len(rows_of_pair) == 2
+    ]  # no single items
+    whole = [
+        rows_of_pair for rows_of_pair in pairs if all(g.credit is not None for g in rows_of_pair)
+    ]
+    lost = sum(any(g.status == "failed" for g in rows_of_pair) for rows_of_pair in pairs)
 
     def of(
         name: str,
@@ -255,12 +260,12 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> dict[s
 
     golds, saids = sum(g.gold_idk for g in read), sum(bool(g.idk) for g in read)
     weighted = _weighted(c, p)
-    right = sum(all(g.credit == 1 for g in own) for own in whole)
-    made = {
-        "f1_idk": of("f1_idk", found.f1, len(read)),
-        "f1_recall": of("f1_recall", found.f1_recall, golds, out=0),
-        "recall": of("recall", found.recall, golds, out=0),
-        "precision": of("precision", found.precision, saids, out=0),
+    right = sum(all(g.credit == 1 for g in rows_of_pair) for rows_of_pair in whole)
+    measures = {
+        "f1_idk": of("f1_idk", idk_detection.f1, len(read)),
+        "f1_recall": of("f1_recall", idk_detection.f1_recall, golds, out=0),
+        "recall": of("recall", idk_detection.recall, golds, out=0),
+        "precision": of("precision", idk_detection.precision, saids, out=0),
         "accuracy": of("accuracy", _mean(credit), len(graded), ends=_spread(graded, credit)),
         "cw": of("cw", _mean(weighted), len(sure), ends=_spread(sure, weighted, least=-1.0)),
         "dual": share_of(
@@ -282,17 +287,19 @@ def measured(rows: Sequence[Graded], bins: int = BINS, k: int = FOLDS) -> dict[s
     fold = cal.folds([g.pair for g in sure], min(k, max(2, len({g.pair for g in sure}))))
     thresholds, _ = cal.cross_validated(p, value, fold)
     by_fold = _array(thresholds)[np.unique(fold, return_inverse=True)[1]]
-    for how, kept in (
+    for how, answered in (
         ("replied", p >= 0),
         ("oracle", p >= (best or 0.0)),
         ("crossed", p >= by_fold),
     ):
-        had = np.where(kept, c, gold)
-        f1 = detection((~kept | idk).tolist(), gold.tolist()).f1
+        had = np.where(answered, c, gold)
+        f1 = detection((~answered | idk).tolist(), gold.tolist()).f1
         for part, found_so in (("", _mean(had)), ("_f1", f1), ("_cw", _mean(_weighted(had, p)))):
-            made[how + part] = of(how + part, found_so, len(sure))
-        made[f"{how}_ece"] = of(f"{how}_ece", ece(p[gold], had[gold], bins), int(gold.sum()), out=0)
-    return made
+            measures[how + part] = of(how + part, found_so, len(sure))
+        measures[f"{how}_ece"] = of(
+            f"{how}_ece", ece(p[gold], had[gold], bins), int(gold.sum()), out=0
+        )
+    return measures
 
 
 def _array(values: Iterable[float | None]) -> Floats:
@@ -325,14 +332,14 @@ def grouped(by: Mapping[str, Mapping[str, Measure]]) -> dict[str, dict[str, Meas
 
     A category in which the measure is undefined is not in the mean.
     """
-    made = {}
+    groups = {}
     for group in GROUPS:
-        own = [by[c] for c in Uncertainty if c in by and group in ("total", MEANING[c].root)]
-        made[group] = {
-            name: macro_total([m[name] for m in own]).model_copy(update={"name": name})
+        categories = [by[c] for c in Uncertainty if c in by and group in ("total", MEANING[c].root)]
+        groups[group] = {
+            name: macro_total([m[name] for m in categories]).model_copy(update={"name": name})
             for name in TITLES
         }
-    return made
+    return groups
 
 
 def score(
@@ -369,7 +376,7 @@ def correlations(
     scores: Sequence[Score], scope: str = "extraneous"
 ) -> dict[tuple[str, str], tuple[float | None, int]]:
     """Pearson's r over models of what Fig. 4 sets against each other, with the number of models that have both."""
-    made = {}
+    pearsons = {}
     for x, y in (("accuracy", "cw"), ("ece", "cw"), ("ece", "accuracy")):
         points = [
             (s.by[scope][x].value, s.by[scope][y].value)
@@ -378,5 +385,5 @@ def correlations(
             and s.by[scope][x].value is not None
             and s.by[scope][y].value is not None
         ]
-        made[x, y] = (cal.pearson(*(_array(p[i] for p in points) for i in (0, 1))), len(points))
-    return made
+        pearsons[x, y] = (cal.pearson(*(_array(p[i] for p in points) for i in (0, 1))), len(points))
+    return pearsons

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from demur.core.records import Response, Sample
 from demur.core.store import Problems
-from demur.evaluation.options import RunOptions
 from demur.models.run import run_sync
-from demur.scenarios.systems import SystemLike
 from demur_suites.base import Suite
 from demur_suites.certainly_uncertain import tables
 from demur_suites.certainly_uncertain.audit import PUBLISHED
@@ -20,12 +18,12 @@ from demur_suites.certainly_uncertain.build import build
 from demur_suites.certainly_uncertain.hub_rows import hub_files, read_hub
 from demur_suites.certainly_uncertain.items import Pair, questions, read
 from demur_suites.certainly_uncertain.judging import Evaluator, first_stages
-from demur_suites.certainly_uncertain.measures import BINS, FOLDS, Score, graded_of, score
+from demur_suites.certainly_uncertain.measures import BINS, FOLDS, Reading, Score, graded_of, score
 from demur_suites.certainly_uncertain.train import OPTIONS as EXPORT_OPTIONS
 from demur_suites.certainly_uncertain.train import export
-from demur_suites.certainly_uncertain.verify import verify_run
 from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
+from demur_suites.scoring import score_models
 
 if TYPE_CHECKING:
     from demur.reports.svg import Panel
@@ -64,7 +62,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
     )
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
-        """A set from the sample's photos, scenes, GQA or captions; see `demur_suites.certainly_uncertain.build`."""
+        """A set from the sample's photos, scenes or captions; see `demur_suites.certainly_uncertain.build`."""
         return build(out, options, seed=seed)
 
     def write_export(
@@ -76,7 +74,13 @@ class CertainlyUncertain(Suite[Pair, Score]):
         options: Mapping[str, Any],
     ) -> Path:
         """Training data; see `demur_suites.certainly_uncertain.train`."""
-        return export(loaded.items, loaded.root, out, outputs, options)
+
+        def read(model: str) -> dict[str, Reading]:
+            how = {"judge": options["judge"], "ledger": str(out / "calls.sqlite")}
+            [(_, scored, _)] = score_models(self, loaded.items, outputs, models=model, **how)
+            return {s.question.id: s.grade.reading for s in scored if s.grade and s.grade.reading}
+
+        return export(loaded.items, loaded.root, out, outputs, options, read)
 
     def load(self, path: Path, problems: Problems) -> Loaded[Pair]:
         """A ``pairs.jsonl``, a file of the published rows, or a folder that holds either."""
@@ -89,19 +93,6 @@ class CertainlyUncertain(Suite[Pair, Score]):
     def part(self, question: Sample) -> str:
         """Controls are in no headline figure."""
         return "control" if question.id.endswith("/control") else ""
-
-    def finish_run(
-        self,
-        folder: Path,
-        system: SystemLike,
-        loaded: Loaded[Pair],
-        options: RunOptions,
-    ) -> None:
-        """Each model's P(pred) of its own answers (`verify`); of other systems the stated confidence counts."""
-        if isinstance(system, str) and system.startswith("model:"):
-            asked = {q.id: q for q in questions(loaded.items)}
-            model = system.removeprefix("model:")
-            verify_run(folder, model, asked, loaded.root, options)
 
     @asynccontextmanager
     async def grading(self, items: Sequence[Pair], **options: Any) -> AsyncIterator[Grader]:

@@ -11,14 +11,12 @@ from demur.core.uris import read_image
 from demur.reports.figures import Curve, Point, curves, series_legend
 from demur.reports.svg import Panel
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.certainly_uncertain.items import MEMBERS, Pair
+from demur_suites.certainly_uncertain.items import MEANING, MEMBERS, Pair, Uncertainty
 from demur_suites.certainly_uncertain.measures import GROUPS, TITLES, Score, correlations
-from demur_suites.gallery import Card, Row, glyph
+from demur_suites.gallery import Card, Row, replies_to
 from demur_suites.gallery import Cell as Shown
-from demur_suites.gallery import Reply as ShownReply
 from demur_suites.records import Scored
-from demur_suites.tables import n_note, number, scatter, table, with_n
-from demur_suites.taxonomy import MEANING, Uncertainty
+from demur_suites.tables import n_note, number, table, with_n
 
 CAPITAL = {c.value: c.value.capitalize() for c in Uncertainty} | {"total": "Total"}
 
@@ -261,15 +259,17 @@ def statistics_table(pairs: Sequence[Pair]) -> Table:
     """Table 1: photos and questions by category."""
     names = ("pairs", "questions", "controls", "photos", "made photos")
 
-    def counted(own: Sequence[Pair]) -> tuple[int, ...]:
-        photos = {p.image.sha256 for p in own if p.image is not None}
-        made = {p.idk_image.sha256 for p in own if p.from_images and p.idk_image is not None}
+    def counted(pairs_of_kind: Sequence[Pair]) -> tuple[int, ...]:
+        photos = {p.image.sha256 for p in pairs_of_kind if p.image is not None}
+        made_photos = {
+            p.idk_image.sha256 for p in pairs_of_kind if p.from_images and p.idk_image is not None
+        }
         return (
-            len(own),
-            2 * len(own),
-            sum(p.control_image is not None for p in own),
+            len(pairs_of_kind),
+            2 * len(pairs_of_kind),
+            sum(p.control_image is not None for p in pairs_of_kind),
             len(photos),
-            len(made),
+            len(made_photos),
         )
 
     rows: list[Sequence[Cell]] = [
@@ -295,7 +295,7 @@ def statistics_table(pairs: Sequence[Pair]) -> Table:
 
 
 def figures(scores: Sequence[Score]) -> list[Panel]:
-    """Reliability, and Figure 4."""
+    """Reliability; Figure 4 is a table."""
     stated = [
         Curve(
             s.model,
@@ -304,10 +304,10 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
         )
         for n, s in enumerate(scores)
     ]
-    made = []
+    panels = []
     if any(c.points for c in stated):
         even = Curve("as stated", (Point(0.0, 0.0), Point(1.0, 1.0)), 6)
-        made.append(
+        panels.append(
             curves(
                 "LAVE-idk (%) by P(pred)",
                 [*stated, even],
@@ -315,20 +315,8 @@ def figures(scores: Sequence[Score]) -> list[Panel]:
                 whole_x=False,
             )
         )
-        made.append(series_legend([(c.label, c.style) for c in [*stated, even]]))
-    scope = "extraneous" if any("extraneous" in s.by for s in scores) else "total"
-    for (x, y), (r, n) in correlations(scores, scope).items() if len(scores) > 2 else ():
-        if n > 1:
-            own = [(s, k) for k, s in enumerate(scores) if scope in s.by]
-            found = [(s.model, s.by[scope][x].value, s.by[scope][y].value, k) for s, k in own]
-            points = [(m, a, b, k) for m, a, b, k in found if a is not None and b is not None]
-            value = "undefined" if r is None else f"{r:.2f}"
-            made.append(
-                scatter(
-                    f"{TITLES[y]} by {TITLES[x]} ({scope}), r {value}, n {n}", points, TITLES[x]
-                )
-            )
-    return made
+        panels.append(series_legend([(c.label, c.style) for c in [*stated, even]]))
+    return panels
 
 
 # --- cards ------------------------------------------------------------------------------------------
@@ -344,11 +332,7 @@ def cards(
 
         def cell(member: str, title: str, pair: Pair = pair) -> Shown:
             question, answer, _ = pair.member(member)
-            replies = tuple(
-                ShownReply(model, glyph(item), _words(item))
-                for model, items in scored.items()
-                if (item := items.get(pair.question_id(member))) is not None
-            )
+            replies = replies_to(pair.question_id(member), scored, _words)
             return Shown(title, question, f"right: {answer}", replies)
 
         first, second = (cell(name, name) if name in pair.members else None for name in MEMBERS[:2])

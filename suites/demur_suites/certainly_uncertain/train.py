@@ -12,7 +12,7 @@ Conversations are plain text under ``messages`` (or ``prompt``, ``chosen``, ``re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,14 @@ from typing import Any
 import yaml
 
 from demur.core.errors import UsageError
-from demur.core.records import ImageRef, Response
+from demur.core.records import ImageRef
 from demur.core.store import canonical, replacing, write_atomic, write_json
 from demur.core.uris import read_image
-from demur.models.run import run_sync
 from demur.release.card import tables_for_datasets
-from demur_suites.certainly_uncertain.items import IDK, MEMBERS, Pair, questions
-from demur_suites.certainly_uncertain.judging import AT_ONCE, Evaluator
+from demur_suites.certainly_uncertain.items import IDK, MEMBERS, Pair
 from demur_suites.certainly_uncertain.measures import Reading
-from demur_suites.grading import at_once
 from demur_suites.options import Option
+from demur_suites.records import Outputs
 
 KINDS = ("sft", "rtune", "dpo")
 OPTIONS = (
@@ -54,38 +52,45 @@ def export(
     pairs: Sequence[Pair],
     root: Path,
     out: Path,
-    outputs: Mapping[str, Mapping[str, Response]],
-    given: Mapping[str, Any],
+    outputs: Outputs,
+    options: Mapping[str, Any],
+    read: Callable[[str], Mapping[str, Reading]],
 ) -> Path:
     """Write ``data/KIND.parquet``, a card and ``manifest.json``.
+
+    Args:
+        pairs: of the set.
+        root: folder that photos are relative to.
+        out: folder to write.
+        outputs: of models; R-tuning needs those of a base model.
+        options: all of `OPTIONS`.
+        read: a model -> question id -> how its reply was read.
 
     Raises:
         UsageError: there is nothing to write, or no outputs of the base model.
         StorageError: a photo cannot be read, or the folder not written.
     """
-    pairs = [p for p in pairs if not given["split"] or p.split == given["split"]]
+    pairs = [p for p in pairs if not options["split"] or p.split == options["split"]]
     if not pairs:
         raise UsageError(
-            f"no pair has the split {given['split']!r}", cure="see 'demur suite check'"
+            f"no pair has the split {options['split']!r}", cure="see 'demur suite check'"
         )
-    kinds = KINDS if given["kind"] == "all" else (given["kind"],)
+    kinds = KINDS if options["kind"] == "all" else (options["kind"],)
     with_photo = sum(p.image is not None for p in pairs)
     counts: dict[str, Any] = {}
     for kind in kinds:
-        left: Counter[str] = Counter()
+        left_out: Counter[str] = Counter()
         if kind == "rtune":
-            if not outputs and given["kind"] == "all":
+            if not outputs and options["kind"] == "all":
                 continue
-            rows: Iterable[dict[str, Any]] = rtune(
-                pairs, readings_of(pairs, *_base(outputs, given)), left
-            )
+            rows: Iterable[dict[str, Any]] = rtune(pairs, read(_base(outputs, options)), left_out)
         else:
             rows = sft(pairs) if kind == "sft" else dpo(pairs)
         counts[kind] = {
             "rows": _write(
                 out / "data" / f"{kind}.parquet", kind, rows, root if with_photo else None
             ),
-            **left,
+            **left_out,
         }
     write_atomic(out / "README.md", _card(out, pairs, counts, with_photo))
     about = {
@@ -155,16 +160,14 @@ def _row(pair: Pair, member: str, image: ImageRef | None) -> dict[str, Any]:
     }
 
 
-def _base(
-    outputs: Mapping[str, Mapping[str, Response]], given: Mapping[str, Any]
-) -> tuple[Mapping[str, Response], str]:
+def _base(outputs: Outputs, given: Mapping[str, Any]) -> str:
     name = given["model"] or (next(iter(outputs)) if len(outputs) == 1 else "")
     if name not in outputs:
         raise UsageError(
             f"rtune needs the outputs of one base model; given are those of {', '.join(outputs) or 'none'}",
             cure="give --outputs RUN, and --model NAME where it holds several",
         )
-    return outputs[name], str(given["judge"])
+    return str(name)
 
 
 def _write(path: Path, kind: str, rows: Iterable[dict[str, Any]], root: Path | None) -> int:
@@ -251,17 +254,3 @@ def _card(folder: Path, pairs: Sequence[Pair], counts: Mapping[str, Any], with_p
         "",
     ]
     return "\n".join(lines)
-
-
-def readings_of(
-    pairs: Sequence[Pair], replies: Mapping[str, Response], judge: str
-) -> dict[str, Reading]:
-    """Question id -> how a base model's reply was read."""
-
-    async def graded() -> dict[str, Reading]:
-        async with Evaluator(judge, Path("calls.sqlite") if ":" in judge else None) as evaluator:
-            asked = [q for q in questions(pairs) if q.id in replies]
-            grades = await at_once([evaluator.grade(replies[q.id], q) for q in asked], AT_ONCE)
-        return {q.id: g.reading for q, g in zip(asked, grades, strict=True) if g.reading}
-
-    return run_sync(graded())

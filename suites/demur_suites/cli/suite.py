@@ -30,18 +30,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_shared(job(jobs, "list", "list the suites"), "--json")
     _fill_audit(job(jobs, "audit", "check the arithmetic of published tables"))
     for name, (does, _, _) in JOBS.items():
-        made = job(
+        parser_of_job = job(
             jobs,
             name,
             does,
             epilog=f"'demur suite {name} NAME --help' explains the suite's own options",
         )
-        made.add_argument(
+        parser_of_job.add_argument(
             "name",
             metavar="NAME",
             help="name of the suite (see 'demur suite list'), or module:Class",
         )
-        made.add_argument(
+        parser_of_job.add_argument(
             "rest", nargs=argparse.REMAINDER, metavar="...", help="paths and options of that suite"
         )
 
@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
     from demur_suites import suite, suites
 
     if args.job == "list":
-        found = [(name, suite(name)) for name in suites()]
+        known = [(name, suite(name)) for name in suites()]
         if args.json:
-            listed = [{"name": name, "title": s.title, "about": s.about} for name, s in found]
+            listed = [{"name": name, "title": s.title, "about": s.about} for name, s in known]
             print_json(listed, 1)
         else:
-            say(*(f"{name:<12}  {s.title}\n{'':<12}  {s.about}" for name, s in found))
+            say(*(f"{name:<12}  {s.title}\n{'':<12}  {s.about}" for name, s in known))
         return 0
     if args.job == "audit":
         return _audit(args)
@@ -69,9 +69,9 @@ def run(args: argparse.Namespace) -> int:
     )
     fill(parser, chosen)
     add_shared(parser, *TRUST)
-    asked = parser.parse_args(args.rest)
-    with trusting(code=asked.trust_code, hosts=asked.trust_hosts):
-        return work(chosen, asked)
+    arguments = parser.parse_args(args.rest)
+    with trusting(code=arguments.trust_code, hosts=arguments.trust_hosts):
+        return work(chosen, arguments)
 
 
 def _fill_audit(parser: argparse.ArgumentParser) -> None:
@@ -132,16 +132,16 @@ def _options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> No
     for option in options:
         if option.name in known:
             continue  # an argument of the job, with the same name
+        flag, words = f"--{option.name.replace('_', '-')}", option.help.replace("%", "%%")
         if option.default is False:
-            flag = f"--{option.name.replace('_', '-')}"
-            parser.add_argument(flag, action="store_true", help=option.help)
+            parser.add_argument(flag, action="store_true", help=words)
             continue
         parser.add_argument(
-            f"--{option.name.replace('_', '-')}",
+            flag,
             type=type(option.default),
             default=option.default,
             choices=option.choices or None,
-            help=f"{option.help} (default: %(default)s)" if option.default != "" else option.help,
+            help=f"{words} (default: %(default)s)" if option.default != "" else words,
         )
 
 
@@ -170,8 +170,8 @@ def _print(tables: list[Table], args: argparse.Namespace, result: dict[str, Any]
     if args.json:
         print_json(result | {t.name: t.records() for t in tables}, 1)
     else:
-        shown = pruned(tables)
-        print_tables([t if args.form == "csv" else named_once(t) for t in shown], args.form)
+        pruned_tables = pruned(tables)
+        print_tables([t if args.form == "csv" else named_once(t) for t in pruned_tables], args.form)
 
 
 # --- jobs: their arguments and their work ----------------------------------------------------------
@@ -203,19 +203,19 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur.core.store import read_json
     from demur.judge.annotation.task import settle_labels
 
-    made = chosen.build(args.out, seed=args.seed, **_given(chosen.build_options, args))
-    if made.name == "plan.json":
+    folder = chosen.build(args.out, seed=args.seed, **_given(chosen.build_options, args))
+    if folder.name == "plan.json":
         from demur.models import Estimate
 
-        show_plan(Estimate.model_validate(read_json(made)))
-        say(made)
+        show_plan(Estimate.model_validate(read_json(folder)))
+        say(folder)
         return 0
-    say(made)
-    manifest = read_json(made / "manifest.json") if (made / "manifest.json").is_file() else {}
+    say(folder)
+    manifest = read_json(folder / "manifest.json") if (folder / "manifest.json").is_file() else {}
     left_out = manifest.get("dropped") or manifest.get("left_out") or {}
     note(*(f"left out: {n}: {reason}" for reason, n in left_out.items()))
     note(*(f"{status}: {n}" for status, n in sorted(manifest.get("decisions", {}).items())))
-    queue = made / "queue"
+    queue = folder / "queue"
     if queue.is_dir():
         came = settle_labels(queue)
         for n, more in ((came.unlabelled, ()), (len(came.open), ("--adjudicate",))):
@@ -223,8 +223,8 @@ def _build(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
                 do = f"{command('annotate', '--out', queue, *more)}, then run the same build again"
                 note(f"people must {'settle' if more else 'label'} {n} item(s): {do}")
     note(
-        f"\nview the items: {command('suite', 'report', chosen.name, made, '-o', 'items.html')}",
-        f"next: {command('suite', 'run', chosen.name, made, '--system', 'model:openai/gpt-4o')}",
+        f"\nview the items: {command('suite', 'report', chosen.spelled, folder, '-o', 'items.html')}",
+        f"next: {command('suite', 'run', chosen.spelled, folder, '--system', 'model:openai/gpt-4o')}",
     )
     return 0
 
@@ -282,10 +282,10 @@ def _run(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     with TerminalProgress() as steps:
         steps.stage("ask")
         folders = chosen.run(args.items, args.systems, args.out, steps=steps, **options)
-    shown = command(
-        "suite", "report", chosen.name, *folders, "--items", args.items, "-o", "report.html"
+    next_command = command(
+        "suite", "report", chosen.spelled, *folders, "--items", args.items, "-o", "report.html"
     )
-    note(f"\nnext: {shown}")
+    note(f"\nnext: {next_command}")
     silent = all_failed(folders)
     note(*(f"demur: {line}" for line in silent))
     args.paths = folders
@@ -322,14 +322,14 @@ def _outputs(parser: argparse.ArgumentParser, chosen: Suite[Any, Any], paths: st
 def _opened(chosen: Suite[Any, Any], args: argparse.Namespace) -> OpenedOutputs:
     from demur_suites.outputs import open_outputs
 
-    found = open_outputs(chosen, args.paths, args.items, skip_bad=args.skip_bad)
-    note(*(f"note: {line}" for line in found.changed))
-    return found
+    opened = open_outputs(chosen, args.paths, args.items, skip_bad=args.skip_bad)
+    note(*(f"note: {line}" for line in opened.changed))
+    return opened
 
 
 def _score(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
-    found = _opened(chosen, args)
-    _print_scores(chosen, args, found.loaded, found.outputs, args.models)
+    opened = _opened(chosen, args)
+    _print_scores(chosen, args, opened.loaded, opened.outputs, args.models)
     return 0
 
 
@@ -340,8 +340,8 @@ def _print_scores(
     outputs: Outputs,
     models: Sequence[str] = (),
 ) -> None:
-    given = _given(chosen.options, args)
-    scores = chosen.scores(loaded.items, outputs, models=models, skip_bad=args.skip_bad, **given)
+    options = _given(chosen.options, args)
+    scores = chosen.scores(loaded.items, outputs, models=models, skip_bad=args.skip_bad, **options)
     tables = chosen.tables(scores, loaded.items)
     _print(tables, args, {})
     if args.json:
@@ -363,9 +363,9 @@ def _fill_report(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> No
 
 
 def _report(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
-    found = _opened(chosen, args)
-    given = _given(chosen.options, args)
-    say(chosen.report(found.items, found.outputs, args.out, skip_bad=args.skip_bad, **given))
+    opened = _opened(chosen, args)
+    options = _given(chosen.options, args)
+    say(chosen.report(opened.items, opened.outputs, args.out, skip_bad=args.skip_bad, **options))
     return 0
 
 
@@ -387,11 +387,11 @@ def _fill_export(parser: argparse.ArgumentParser, chosen: Suite[Any, Any]) -> No
 def _export(chosen: Suite[Any, Any], args: argparse.Namespace) -> int:
     from demur_suites import read_outputs
 
-    given = _given(chosen.export_options, args)
+    options = _given(chosen.export_options, args)
     outputs = read_outputs(args.outputs, skip_bad=args.skip_bad) if args.outputs else {}
     say(
         chosen.export(
-            args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **given
+            args.items, args.out, outputs=outputs, seed=args.seed, skip_bad=args.skip_bad, **options
         )
     )
     return 0

@@ -2,31 +2,70 @@
 
     self_consistency:MODEL?n=10&judge=rules    n answers at T = 0.7; the one of a strict majority, else an abstention
     max_prob:MODEL                             an answer with the log-probabilities of its tokens
-    p_true:MODEL                               an answer, and the model's probability that it is right
+    p_true:MODEL                               an answer, and the probability that the model itself gives to it
 
-Share of votes, MaxProb and P(True) are computed confidences, which nobody stated; `demur_suites.mm_aqa.tables` tries thresholds on them. The
-baselines of stated confidence and of weighed evidence (cotabs) need only the calls of a run. Source: appendix G.4.
+Share of votes, MaxProb and P(True) are computed confidences, which nobody stated;
+`demur_suites.mm_aqa.tables` tries thresholds on them. The baselines of stated confidence and of weighed evidence
+(cotabs) need only the calls of a run. Source: appendix G.4.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from demur.core.errors import ItemError, TransientError
-from demur.core.records import AnswerSpec, Ask, Message, Outcome, Request, Response, TextPart
+from demur.core.records import (
+    AnswerSpec,
+    Ask,
+    Message,
+    Outcome,
+    Request,
+    Response,
+    TextPart,
+    TokenLogprob,
+)
 from demur.core.spec import Option, named
 from demur.core.store import digest
+from demur.core.thinking import visible
 from demur.judge.base import JudgeContext, close_judge, judge_code, open_judge
 from demur.judge.grading import Grading
 from demur.models.lenient import LenientModel
 from demur.scenarios.systems.model import ModelSystem
 from demur_suites.mm_aqa.conditions import filled
 from demur_suites.mm_aqa.replies import read_reply
-from demur_suites.p_true import ONE_WORD, yes_share
 
 if TYPE_CHECKING:
     from demur.scenarios.systems import SystemContext
+
+ONE_WORD: dict[str, Any] = {
+    "max_tokens": 1,
+    "temperature": 0.0,
+    "logprobs": True,
+    "top_logprobs": 20,
+}
+"""Of the request: one token, and its likeliest candidates; servers that give fewer than 20 give fewer."""
+_BLANK = " \n\t\u0120\u2581"
+
+
+def yes_share(logprobs: Sequence[TokenLogprob]) -> float | None:
+    """p(yes) / (p(yes) + p(no)) of the first token that is not blank, over all spellings.
+
+    None without log-probabilities, or where neither word is among the candidates: undefined, never 0.
+    """
+    first = next((t for t in logprobs if t.token.strip(_BLANK)), None)
+    if first is None:
+        return None
+    mass = {"yes": 0.0, "no": 0.0}
+    for token, logprob in dict([(first.token, first.logprob), *first.top]).items():
+        word = token.strip(_BLANK + ".,!\"'*").casefold()
+        if word in mass and not math.isnan(logprob):
+            mass[word] += math.exp(min(logprob, 0.0))
+    total = sum(mass.values())
+    return mass["yes"] / total if total > 0 else None
+
 
 TEMPERATURE = 0.7
 _N: dict[str, Option | str] = {
@@ -127,34 +166,37 @@ class MaxProb(ModelSystem):
 
 
 class PTrue(ModelSystem):
-    """An answer, then P(True) = p(yes) / (p(yes) + p(no)) of the model asked whether it is right (Kadavath 2022).
+    """A model, asked about each of its answers whether it is right: P(True), as CertainlyUncertain's P(pred).
 
-    Without log-probabilities, or where neither word is among them, the confidence is undefined.
+    One more call for each answer, with the same images: the probability is p(yes) / (p(yes) + p(no)) of its first token
+    (Kadavath et al., "Language Models (Mostly) Know What They Know", 2022). A server that sends no log-probabilities is
+    asked no further: undefined, and counted.
     """
 
     def __init__(self, argument: str, context: SystemContext) -> None:
         super().__init__(argument, context)
         self.id = f"p_true:{self.id.removeprefix('model:')}"
         self._lenient: LenientModel | None = None
+        self._silent = False
 
     async def answer(self, ask: Ask) -> Response:
         """The answer with its P(True) as computed confidence."""
         model, request = await self._opened(), self.request(ask)
         try:
             reply = await model.complete(request)
-            answered = read_reply(reply, "base")
-            if answered.problem or answered.abstains:
+            answer = read_reply(reply, "base", "lenient").answer or visible(reply.text).strip()
+            if reply.error or not answer or self._silent:
                 return reply
             self._lenient = self._lenient or LenientModel(model)
-            judged = await self._lenient.complete(self.question(request, answered.answer))
+            judged = await self._lenient.complete(self.question(request, answer))
         except (ItemError, TransientError) as error:
             return Response(error=str(error))
-        return reply.model_copy(
-            update={
-                "computed_confidence": yes_share(judged.logprobs),
-                "asked_without": judged.asked_without,
-            }
-        )
+        self._silent = not judged.error and not judged.logprobs
+        update = {
+            "computed_confidence": yes_share(judged.logprobs),
+            "asked_without": judged.asked_without,
+        }
+        return reply.model_copy(update=update)
 
     async def close(self) -> None:
         """The model's connection."""
@@ -165,6 +207,6 @@ class PTrue(ModelSystem):
     def question(request: Request, answer: str) -> Request:
         """The request that asks, with the same images and for one token, whether an answer is right."""
         *before, last = request.messages
-        text = f"\n\n{filled('p-true.v1.md', answer=answer)}"
-        message = Message(role="user", parts=(*last.parts, TextPart(text=text)))
+        words = filled("p-true.v1.md", answer=answer)
+        message = Message(role="user", parts=(*last.parts, TextPart(text=f"\n\n{words}")))
         return request.model_copy(update={"messages": (*before, message), **ONE_WORD})

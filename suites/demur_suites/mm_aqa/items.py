@@ -60,8 +60,6 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "temporal-drift": ("D9", "inferential impossibility"),
 }
 """Transformation -> (number in the paper, category as its appendix D.2 has it)."""
-OPTIONAL: dict[str, tuple[str, str]] = {"unit-swap": ("", "semantic contradiction")}
-"""Ours, made on request: the paper names it and its catalogue lacks it."""
 APPENDIX_B = {"distractor-rows": "evidence corruption", "remove-numeric-token": "evidence removal"}
 """Where the paper's appendix B counts a transformation elsewhere."""
 
@@ -70,7 +68,7 @@ def category_of(transform: str, grouping: str = "catalogue") -> str:
     """The category of a transformation under one of the paper's two groupings; "" of a stranger's."""
     if grouping == "appendix-b" and transform in APPENDIX_B:
         return APPENDIX_B[transform]
-    return (CATALOGUE | OPTIONAL).get(transform, ("", ""))[1]
+    return CATALOGUE.get(transform, ("", ""))[1]
 
 
 class Item(Record):
@@ -142,6 +140,6 @@ def read(path: Path, problems: Problems) -> Loaded[Item]:
             notes["twins without their answerable item: counted only among the unanswerable"] += 1
         if item.transform and not item.checked_by:
             notes["unchecked twins: neither a panel nor people called them unanswerable"] += 1
-        if item.transform and item.transform not in CATALOGUE | OPTIONAL:
+        if item.transform and item.transform not in CATALOGUE:
             notes["transformations that are not among the 22: in no category"] += 1
     return Loaded(tuple(items.values()), folder_of(path), notes=notes)

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from demur.core.stats import Codes, Floats
+from demur.core.stats import Floats
 from demur.judge.measures.risk import of_arrays
 from demur.judge.measures.table import Flags
+from demur_suites import calibration
 from demur_suites.calibration import folds
 
 
@@ -135,9 +136,9 @@ def oracle(aac: float, uac: float, answerable: int, unanswerable: int) -> Matrix
 T = TypeVar("T")
 
 
-def best(found: Iterable[tuple[T, float | None]]) -> tuple[T, float] | None:
+def best(candidates: Iterable[tuple[T, float | None]]) -> tuple[T, float] | None:
     """The first of the highest; what is undefined is passed over."""
-    defined = [(key, value) for key, value in found if value is not None]
+    defined = [(key, value) for key, value in candidates if value is not None]
     return max(defined, key=lambda pair: pair[1]) if defined else None
 
 
@@ -161,28 +162,22 @@ class Confidences(NamedTuple):
     abstained: Flags
     cluster: npt.NDArray[Any]
 
-    def take(self, rows: Codes) -> Confidences:
-        """These rows alone."""
-        return Confidences._make(column[rows] for column in self)
+
+def counted(replies: Confidences, answered: Flags, rows: Flags | None = None) -> Matrix:
+    """The matrix of some rows (all by default) when a threshold lets these be answered; their own word counts too."""
+    rows = np.ones(len(answered), dtype=bool) if rows is None else rows
+    a, answers = replies.answerable, answered & ~replies.abstained
+    right = answers & replies.correct
+    cells = (a & right, a & answers & ~right, a & ~answers, ~a & ~answers, ~a & answers)
+    return Matrix(*(int((cell & rows).sum()) for cell in cells))
 
 
-def thresholded(found: Confidences, tau: float, *, strictly: bool = False) -> Matrix:
-    """The matrix when items with confidence <= tau (< tau when ``strictly``) are abstained on."""
-    below = found.confidence < tau if strictly else found.confidence <= tau
-    abstains = found.abstained | below
-    a, answered = found.answerable, ~abstains
-    return Matrix(
-        *(
-            int(x.sum())
-            for x in (
-                a & answered & found.correct,
-                a & answered & ~found.correct,
-                a & abstains,
-                ~a & abstains,
-                ~a & answered,
-            )
-        )
-    )
+def least_answered(replies: Confidences, taus: Sequence[float] | None) -> Floats:
+    """Thresholds as the least confidence that is answered: above each tau; or every distinct confidence.
+
+    The least confidence as a threshold abstains on nothing: the best one is never worse than none.
+    """
+    return np.unique(replies.confidence) if taus is None else np.nextafter(taus, math.inf)
 
 
 class Sweep(NamedTuple):
@@ -194,51 +189,45 @@ class Sweep(NamedTuple):
     """At the oracle's threshold; None where no threshold has a defined MCC."""
 
 
-def sweep(found: Confidences, taus: Sequence[float] | None = None) -> Sweep:
-    """Every threshold of a list, up to which is abstained; or every distinct confidence, below which is.
-
-    The least confidence as a threshold abstains on nothing: the best one is never worse than none.
-    """
-    values = (
-        tuple(taus) if taus is not None else tuple(float(v) for v in np.unique(found.confidence))
-    )
-    matrices = tuple(thresholded(found, tau, strictly=taus is None) for tau in values)
+def sweep(replies: Confidences, taus: Sequence[float] | None = None) -> Sweep:
+    """Every threshold of a list, up to which is abstained; or every distinct confidence, below which is."""
+    least = least_answered(replies, taus)
+    matrices = tuple(counted(replies, replies.confidence >= value) for value in least)
     top = best((place, m.mcc_ext) for place, m in enumerate(matrices))
-    place = None if top is None else top[0]
-    return Sweep(
-        matrices,
-        None if place is None else values[place],
-        None if place is None else matrices[place],
-    )
+    if top is None:
+        return Sweep(matrices, None, None)
+    return Sweep(matrices, float((least if taus is None else taus)[top[0]]), matrices[top[0]])
 
 
 def cross_validated(
-    found: Confidences, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0
-) -> Matrix | None:
-    """The matrix when each fold of pairs takes the threshold that is best on the others: what a user would get.
+    replies: Confidences, taus: Sequence[float] | None = None, k: int = 5, seed: int = 0
+) -> float | None:
+    """`mcc_ext` when each fold of pairs takes the threshold that is best on the others: what a user would get.
 
     None with fewer than k pairs. A fold whose other folds define no MCC is answered throughout.
     """
-    if len(np.unique(found.cluster)) < k:
+    if len(np.unique(replies.cluster)) < k:
         return None
-    place = folds([str(c) for c in found.cluster], k, seed)
-    total = np.zeros(5)
-    for fold in range(k):
-        others, held = (found.take(np.flatnonzero(rows)) for rows in (place != fold, place == fold))
-        tau = sweep(others, taus).tau
-        total += thresholded(held, -math.inf if tau is None else tau, strictly=taus is None)
-    return Matrix(*(int(v) for v in total))
+    fold = folds([str(c) for c in replies.cluster], k, seed)
+    grid = least_answered(replies, taus).tolist()
+
+    def mcc(answered: Flags, rows: Flags) -> float | None:
+        return counted(replies, answered, rows).mcc_ext
+
+    return calibration.cross_validated(replies.confidence, mcc, fold, grid)[1]
 
 
-def curve(found: Confidences) -> tuple[float | None, float | None]:
+def curve(replies: Confidences) -> tuple[float | None, float | None]:
     """(AURC, RC-AUC): risk against coverage of the items that were answered; an unanswerable one of them is an error.
 
     AURC is the mean risk over coverages 1/n to 1, ties shared; RC-AUC the area by trapezoids from the first point to
     coverage 1.
     """
-    kept = ~found.abstained
-    made = of_arrays(found.confidence[kept], (found.correct & found.answerable)[kept])
-    if made.n == 0:
+    answered = ~replies.abstained
+    risks = of_arrays(
+        replies.confidence[answered], (replies.correct & replies.answerable)[answered]
+    )
+    if risks.n == 0:
         return None, None
-    x, y = np.append(0.0, made.coverage), np.append(made.risk[0], made.risk)
-    return made.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))
+    x, y = np.append(0.0, risks.coverage), np.append(risks.risk[0], risks.risk)
+    return risks.area, float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2))

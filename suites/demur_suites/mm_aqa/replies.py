@@ -103,12 +103,12 @@ def read_reply(
     text = whole(response)[-LONGEST:].strip()
     if response.abstained:  # the system itself says so: no schema is needed
         return Reply(text[:1000], True)
-    found = list(_FIELD.finditer(text))
-    if parser == "lenient" and not found and text:
+    heads = list(_FIELD.finditer(text))
+    if parser == "lenient" and not heads and text:
         return Reply(text, _abstains(text, abstain, response))
-    ends = [*(m.start() for m in found[1:]), len(text)]
+    ends = [*(m.start() for m in heads[1:]), len(text)]
     fields: dict[str, list[str]] = {}
-    for m, end in zip(found, ends, strict=False):
+    for m, end in zip(heads, ends, strict=False):
         fields.setdefault(m[1].upper(), []).append(text[m.end() : end].strip().strip("*_` "))
     needed = ["FINAL ANSWER"] if parser == "lenient" else ["EXPLANATION", "FINAL ANSWER"]
     needed += ["CONFIDENCE"] if condition.startswith("vconf") else []

@@ -95,8 +95,8 @@ class Score(NamedTuple):
 
 def matrix_of(rows: Sequence[Row]) -> Matrix:
     """The five counts of some rows."""
-    found = Counter(r.fell for r in rows)
-    return Matrix(*(found[name] for name in Matrix._fields))
+    counts = Counter(r.fell for r in rows)
+    return Matrix(*(counts[name] for name in Matrix._fields))
 
 
 def score(
@@ -237,30 +237,30 @@ def max_prob(row: Row) -> float | None:
         (mark[-1] if mark else 0),
         (mark[-1] + end.start(1) if mark and end else len(text)),
     )
-    kept, at = [], 0
+    logprobs, at = [], 0
     for t in tokens:
         if at + len(t.token) > first and at < last:
-            kept.append(t.logprob)
+            logprobs.append(t.logprob)
         at += len(t.token)
-    kept = [p for p in kept or [t.logprob for t in tokens] if math.isfinite(p)]
-    return math.exp(sum(kept) / len(kept)) if kept else None
+    logprobs = [p for p in logprobs or [t.logprob for t in tokens] if math.isfinite(p)]
+    return math.exp(sum(logprobs) / len(logprobs)) if logprobs else None
 
 
 def confidences(rows: Sequence[Row], confidence: Confidence) -> Confidences | None:
     """Rows whose reply is in a cell and has a confidence, as arrays; None when there is none."""
-    kept = [
+    sure_rows = [
         (r, c)
         for r in rows
         if r.said in Matrix._fields and (c := confidence(r)) is not None and math.isfinite(c)
     ]
-    if not kept:
+    if not sure_rows:
         return None
     return Confidences(
-        np.array([c for _, c in kept], dtype=np.float64),
-        np.array([r.said == "tp" for r, _ in kept], dtype=bool),
-        np.array([r.item.answerable for r, _ in kept], dtype=bool),
-        np.array([r.said in ("fn", "tn") for r, _ in kept], dtype=bool),
+        np.array([c for _, c in sure_rows], dtype=np.float64),
+        np.array([r.said == "tp" for r, _ in sure_rows], dtype=bool),
+        np.array([r.item.answerable for r, _ in sure_rows], dtype=bool),
+        np.array([r.said in ("fn", "tn") for r, _ in sure_rows], dtype=bool),
         np.array(
-            [r.item.pair for r, _ in kept]
+            [r.item.pair for r, _ in sure_rows]
         ),  # by name: folds do not depend on the order of the items
     )

@@ -13,17 +13,15 @@ from demur.scenarios.conditions import Condition
 from demur_suites.base import Suite
 from demur_suites.mm_aqa import tables
 from demur_suites.mm_aqa.audit import PUBLISHED
+from demur_suites.mm_aqa.build.decisions import read_decisions
+from demur_suites.mm_aqa.build.people import sample
 from demur_suites.mm_aqa.conditions import CONDITIONS, FILES, chosen, question_id
-from demur_suites.mm_aqa.decisions import read_decisions
-from demur_suites.mm_aqa.figures import mcc_bars
 from demur_suites.mm_aqa.items import Item, read
-from demur_suites.mm_aqa.people import sample
 from demur_suites.mm_aqa.scoring import DECIDING, Score, grading, score
 from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grader, Loaded, Outputs, Scored
 
 if TYPE_CHECKING:
-    from demur.reports.svg import Panel
     from demur.reports.tables import Table
     from demur_suites.gallery import Card
 
@@ -113,12 +111,6 @@ class MMAQA(Suite[Item, Score]):
             "yes",
             ("yes", "no"),
         ),
-        Option(
-            "unit_swap",
-            "yes: a 23rd transformation, asking for a unit that no page gives",
-            "no",
-            ("no", "yes"),
-        ),
         Option("plan", "make no calls, write plan.json with their estimated cost", False),
         Option(
             "concurrency",
@@ -203,13 +195,9 @@ class MMAQA(Suite[Item, Score]):
         """One a pair: the item, and its twins below it."""
         return tables.cards(items, root, scored)
 
-    def figures(self, scores: Sequence[Score], items: Sequence[Item]) -> list[Panel]:
-        """Figure 4."""
-        return mcc_bars(scores)
-
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
         """A set from the sample corpus, a source's folder or a release; see `demur_suites.mm_aqa.build`."""
-        from demur_suites.mm_aqa.build import Options, build
+        from demur_suites.mm_aqa.build.make import Options, build
 
         return build(out, seed, Options(**options))
 
@@ -221,6 +209,6 @@ class MMAQA(Suite[Item, Score]):
         seed: int,
         options: Mapping[str, Any],
     ) -> Path:
-        """A blind sample for people to label, and a table of their labels; see `demur_suites.mm_aqa.people`."""
+        """A blind sample for people to label, and a table of their labels; see `demur_suites.mm_aqa.build.people`."""
         decisions = [*read_decisions(loaded.root).values()]
         return sample(loaded.items, decisions, loaded.root, out, options["people"], seed)

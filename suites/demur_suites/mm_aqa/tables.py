@@ -15,10 +15,10 @@ from typing import NamedTuple
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, section_starts, texts
-from demur_suites.gallery import Card, glyph
+from demur_suites.gallery import Card, replies_to
 from demur_suites.gallery import Cell as Shown
-from demur_suites.gallery import Reply as ShownReply
 from demur_suites.gallery import Row as ShownRow
+from demur_suites.mm_aqa.build.routing import WORDS, question_kind
 from demur_suites.mm_aqa.conditions import CONDITIONS, SIX, question_id
 from demur_suites.mm_aqa.items import CATALOGUE, CATEGORIES, NAMES, Item, Subset, category_of
 from demur_suites.mm_aqa.measures import (
@@ -31,7 +31,6 @@ from demur_suites.mm_aqa.measures import (
     se,
     sweep,
 )
-from demur_suites.mm_aqa.routing import WORDS, question_kind
 from demur_suites.mm_aqa.scoring import (
     BESIDE,
     Confidence,
@@ -63,7 +62,7 @@ SOURCES: tuple[tuple[str, str, Confidence, Sequence[float] | None], ...] = (
 
 def score_tables(scores: Sequence[Score]) -> list[Table]:
     """All tables of some models, without those that have no rows."""
-    found = [
+    tables = [
         summary_table(scores),
         *(results_table(scores, subset) for subset in present(scores)),
         beside_table(scores),
@@ -73,7 +72,7 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
         oracle_table(scores),
         agents_table(scores),
     ]
-    return [t for t in found if t.rows]
+    return [t for t in tables if t.rows]
 
 
 def present(scores: Sequence[Score]) -> list[Subset]:
@@ -93,8 +92,8 @@ def best_mcc(score: Score, subset: str) -> tuple[str, float] | None:
 
 def average_mcc(s: Score) -> float | None:
     """Mean of the best MCCs over the subsets that were asked; None where one is undefined (appendix J.1)."""
-    found = [best_mcc(s, sub) for sub in present([s]) if any(s.of(sub, c) for c in SIX)]
-    return sum(f[1] for f in found if f) / len(found) if found and all(found) else None
+    bests = [best_mcc(s, sub) for sub in present([s]) if any(s.of(sub, c) for c in SIX)]
+    return sum(f[1] for f in bests if f) / len(bests) if bests and all(bests) else None
 
 
 def _share(name: str, hits: float, n: float) -> list[Cell]:
@@ -174,7 +173,7 @@ def results_table(scores: Sequence[Score], subset: Subset) -> Table:
         ),
         rows,
         *(note.format(tau=taus) for note in notes),
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -212,7 +211,7 @@ def beside_table(scores: Sequence[Score]) -> Table:
         rows,
         "malformed: a field of the output schema is missing; such a reply is neither an answer nor an abstention. Over "
         "the fixed n, every item that was asked, it counts as a wrong answer, as a failed and an unjudged one does.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -224,7 +223,7 @@ class Baseline(NamedTuple):
         matrix: None where it is undefined.
         n: replies behind it.
         tau: that was chosen on these items; None for a baseline without thresholds.
-        honest: the matrix when thresholds are chosen on other folds.
+        honest: its MCC when thresholds are chosen on other folds.
         rc_auc: area under risk over coverage, by trapezoids.
         aurc: mean risk over coverages.
     """
@@ -233,7 +232,7 @@ class Baseline(NamedTuple):
     matrix: Matrix | None
     n: int
     tau: float | None = None
-    honest: Matrix | None = None
+    honest: float | None = None
     rc_auc: float | None = None
     aurc: float | None = None
 
@@ -249,11 +248,11 @@ def baselines(s: Score, subset: str) -> Iterator[Baseline]:
         yield Baseline("never abstains", Matrix(base.tp, a - base.tp, 0, 0, u), n)
         yield Baseline(RANDOM, random_abstain(base.tp / a if a else 0, a, u), n)
     for name, condition, confidence, taus in SOURCES:
-        found = confidences(s.of(subset, condition), confidence)
-        if found is not None:
-            (aurc, rc_auc), swept = curve(found), sweep(found, taus)
-            honest = cross_validated(found, taus, seed=s.seed)
-            n = len(found.confidence)
+        replies = confidences(s.of(subset, condition), confidence)
+        if replies is not None:
+            (aurc, rc_auc), swept = curve(replies), sweep(replies, taus)
+            honest = cross_validated(replies, taus, seed=s.seed)
+            n = len(replies.confidence)
             yield Baseline(name, swept.matrix, n, swept.tau, honest, rc_auc, aurc)
     weighed = s.matrix(subset, "cotabs")
     if weighed.n:
@@ -267,9 +266,8 @@ def baselines_table(scores: Sequence[Score]) -> Table:
         for b in baselines(s, subset):
             m = b.matrix
             rates = (*_rates(m)[:4], m.mcc_ext, m.mcc_abstain) if m is not None else [None] * 6
-            honest = b.honest.mcc_ext if b.honest else None
             rows.append(
-                (s.model, NAMES[subset], b.name, *rates, b.tau, honest, b.rc_auc, b.aurc, b.n)
+                (s.model, NAMES[subset], b.name, *rates, b.tau, b.honest, b.rc_auc, b.aurc, b.n)
             )
     return table(
         "mm-aqa-baselines",
@@ -287,18 +285,18 @@ def baselines_table(scores: Sequence[Score]) -> Table:
         "takes the tau that is best on the others. At random: p = 0.5, expected. Self-consistency and P(True) are systems "
         "of their own (self_consistency:MODEL, p_true:MODEL): their rows are under 'computed confidence'.",
         "RC-AUC, AURC: risk over coverage of the answered items; answering the unanswerable is an error.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
 def category_table(scores: Sequence[Score], subset: Subset) -> Table:
     """Table 4: UAC by category of transformation under one condition."""
-    made = {
+    categories_there = {
         category_of(r.item.transform, s.grouping)
         for s in scores
         for r in s.of(subset, s.diagnostic)
     }
-    categories = [c for c, of in CATEGORIES.items() if of == subset and c in made]
+    categories = [c for c, of in CATEGORIES.items() if of == subset and c in categories_there]
     rows = []
     for s in scores:
         twins = [r for r in s.of(subset, s.diagnostic) if not r.item.answerable]
@@ -333,10 +331,10 @@ def sweep_table(scores: Sequence[Score]) -> Table:
     """Table 7: every threshold of the stated confidence."""
     rows = []
     for s in scores:
-        found = {sub: confidences(s.of(sub, "vconf"), verbal) for sub in present([s])}
-        swept = {sub: sweep(x, TAUS) for sub, x in found.items() if x is not None}
-        for subset, one in swept.items():
-            for place, (tau, m) in enumerate(zip(TAUS, one.matrices, strict=True)):
+        replies = {sub: confidences(s.of(sub, "vconf"), verbal) for sub in present([s])}
+        swept = {sub: sweep(x, TAUS) for sub, x in replies.items() if x is not None}
+        for subset, sweep_of_subset in swept.items():
+            for place, (tau, m) in enumerate(zip(TAUS, sweep_of_subset.matrices, strict=True)):
                 mccs = [x.matrices[place].mcc_ext for x in swept.values()]
                 defined = [x for x in mccs if x is not None]
                 total = sum(defined) if len(defined) == len(NAMES) else None
@@ -358,7 +356,7 @@ def sweep_table(scores: Sequence[Score]) -> Table:
         rows,
         "A stated confidence up to tau is an abstention; standard clause. The best tau on these items is an upper "
         "bound.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -409,7 +407,7 @@ def agents_table(scores: Sequence[Score]) -> Table:
             logs = [log for r in several if r.response and (log := read_log(r.response))]
             if not logs:
                 continue
-            rounds = [one for log in logs for one in log.rounds]
+            rounds = [round_ for log in logs for round_ in log.rounds]
             rows.append(
                 (
                     s.model,
@@ -417,8 +415,8 @@ def agents_table(scores: Sequence[Score]) -> Table:
                     len(logs),
                     share_of("overridden", sum(log.overridden for log in logs), len(logs)),
                     len(rounds) / len(logs),
-                    sum(one.decision == "REQUEST_REVISION" for one in rounds),
-                    sum(one.coerced for one in rounds),
+                    sum(round_.decision == "REQUEST_REVISION" for round_ in rounds),
+                    sum(round_.coerced for round_ in rounds),
                 )
             )
     return table(
@@ -434,7 +432,7 @@ def agents_table(scores: Sequence[Score]) -> Table:
         ),
         rows,
         "illegal: the Verifier asked for a revision where none was allowed; it counts as an abstention.",
-        rules=section_starts(rows) - {0},
+        rules=section_starts(rows),
     )
 
 
@@ -458,11 +456,11 @@ def statistics(items: Sequence[Item]) -> list[Table]:
                     len({i.pair for i in mine}),
                 )
             )
-    made = Counter(i.transform for i in items if i.transform)
+    twins = Counter(i.transform for i in items if i.transform)
     transforms = [
-        (CATALOGUE.get(t, ("", ""))[0], t, category_of(t), category_of(t, "appendix-b"), made[t])
-        for t in [*CATALOGUE, *sorted(set(made) - set(CATALOGUE))]
-        if made[t]
+        (CATALOGUE.get(t, ("", ""))[0], t, category_of(t), category_of(t, "appendix-b"), twins[t])
+        for t in [*CATALOGUE, *sorted(set(twins) - set(CATALOGUE))]
+        if twins[t]
     ]
     kinds = Counter(
         question_kind(i.question) for i in items if i.subset == "documents" and i.answerable
@@ -501,22 +499,27 @@ def cards(
     for name, several in pairs.items():
         rows = []
         for item in several:
-            shown = []
-            for model, replies in scored.items():
-                for c in CONDITIONS:
-                    reply = replies.get(question_id(item.id, c))
-                    if reply is not None and reply.grade is not None:
-                        row: Row | None = reply.grade.reading
-                        words = row.reply.answer[:300] if row else ""
-                        words = words or reply.grade.reason
-                        shown.append(ShownReply(f"{model}, {c}", glyph(reply), words))
+            replies = [
+                reply._replace(system=f"{model}, {c}")
+                for model, items_of in scored.items()
+                for c in CONDITIONS
+                for reply in replies_to(question_id(item.id, c), {model: items_of}, _words)
+            ]
             right = (
                 f"right: {item.answers.display_form}" if item.answerable else "right: to abstain"
             )
-            cell = Shown(item.transform or "answerable", item.question, right, tuple(shown))
+            cell = Shown(item.transform or "answerable", item.question, right, tuple(replies))
             caption = "; ".join(item.explanation) or item.transform or "as the source has it"
             first, *rest = item.images or (None,)
             rows.append(ShownRow(first, caption, (cell,)))
             rows += [ShownRow(ref, f"image {n}", ()) for n, ref in enumerate(rest, start=2)]
         tags = (several[0].subset, *(i.transform for i in several if i.transform))
         yield Card(name, tags, tuple(rows), partial(read_image, root=root))
+
+
+def _words(item: Scored) -> str:
+    if item.grade is None:
+        return ""
+    row: Row | None = item.grade.reading
+    words = (row.reply.answer[:300] if row else "") or item.grade.reason
+    return f"{words} (confidence {row.reply.confidence})" if row and row.reply.confidence else words

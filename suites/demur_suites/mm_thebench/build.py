@@ -24,12 +24,15 @@ from demur.judge.base import JudgeContext
 from demur.models import Budget
 from demur.models.run import run_sync
 from demur.sample import atlas as corpus
+from demur_suites.grading import at_once
 from demur_suites.labelling import Question, file_questions
 from demur_suites.mm_thebench.items import SUBCATEGORIES, Item, plain_names, read, write_items
-from demur_suites.mm_thebench.judging import ChainJudge, all_of, right_answer
+from demur_suites.mm_thebench.judging import ChainJudge, right_answer
 from demur_suites.mm_thebench.video import with_frames
 
 DRAFT_TOKENS = 2_048
+AT_ONCE = 16
+"""Items drafted at once; the model's endpoint has a limit of its own."""
 SOUND, UNSOUND, TOO_COMPLEX = "sound", "unsound", "too_complex"
 RUBRIC = """Look at the question, the right answer and the picture, then at each step in turn.
 sound: every step is right, needed, in order and of the kinds that it names; no step is missing; every rubric item can \
@@ -136,7 +139,13 @@ def draft(judge: ChainJudge, items: Sequence[Item]) -> tuple[list[Item], dict[st
             failed[item.id] = why_invalid(error)
             return item
 
-    return run_sync(all_of(judge, [drafted(i) for i in items], lambda n: None)), failed
+    async def all_drafted() -> list[Item]:
+        try:
+            return await at_once([drafted(i) for i in items], AT_ONCE)
+        finally:
+            await judge.close()
+
+    return run_sync(all_drafted()), failed
 
 
 def steps_of(item: Item) -> str:

@@ -321,18 +321,18 @@ def plain_names(row: Mapping[str, Any], notes: Counter[str]) -> dict[str, Any]:
 
 def remarks(item: Item) -> list[str]:
     """What an author may want to check; none of it excludes an item."""
-    found = []
+    lines = []
     if not item.steps or not item.rubric:
-        found.append(
+        lines.append(
             "items without reference steps or a rubric: judged by their answer and the base items only"
         )
     if item.steps and not item.reviewed_by:
-        found.append("items whose steps and rubric nobody has reviewed yet")
+        lines.append("items whose steps and rubric nobody has reviewed yet")
     if item.too_complex:
-        found.append("items marked too complex: asked, and in no figure")
+        lines.append("items marked too complex: asked, and in no figure")
     if {s.id for s in item.steps if s.necessary} - {i for r in item.rubric for i in r.steps}:
-        found.append("items with a necessary step that no rubric item is about")
-    return found
+        lines.append("items with a necessary step that no rubric item is about")
+    return lines
 
 
 def write_items(out: Path, items: Sequence[Item], root: Path) -> Path:

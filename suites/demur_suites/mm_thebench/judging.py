@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
-from typing import Any, TypeVar
+from typing import Any
 
 from demur.answers.boxes import boxes, iou
 from demur.answers.choices import stated_options
@@ -40,9 +40,8 @@ from demur.judge.base import JudgeContext
 from demur.judge.local import LocalJudge
 from demur.judge.model import ModelJudge, target
 from demur.judge.untrusted_answer import candidate, forms_of
-from demur.models.run import run_sync
 from demur_suites.files import prompt_text
-from demur_suites.grading import ask_of, at_once
+from demur_suites.grading import ask_of
 from demur_suites.mm_thebench.chains import (
     LONGEST,
     chain_of,
@@ -56,9 +55,6 @@ from demur_suites.mm_thebench.chains import (
 from demur_suites.mm_thebench.items import BASE, Item, RubricItem, Step
 from demur_suites.mm_thebench.measures import Judged, Level, Mark, StepMatch, tokens
 
-T = TypeVar("T")
-AT_ONCE = 16
-"""Chains judged at once; the model's endpoint has a limit of its own."""
 NO_STEPS = "cues alone cut the steps: the judge's segmentation could not be read"
 PROMPTS = {
     "answer": ("question", "options", "answer", "reply", "mark"),
@@ -167,10 +163,10 @@ def _grounded(
     box: tuple[float, ...], answer: str, picture: ImageRef | None
 ) -> tuple[Level | None, str]:
     """A box (y1, x1, y2, x2) in pixels, in shares of the picture, or in thousandths: right when one of them fits."""
-    given = boxes(answer)
-    if not given:
+    boxes_of_reply = boxes(answer)
+    if not boxes_of_reply:
         return Level.NO_ANSWER, "the reply holds no box of four numbers"
-    y1, x1, y2, x2 = given[-1]
+    y1, x1, y2, x2 = boxes_of_reply[-1]
     scales = [(1.0, 1.0)]
     if picture is not None:
         scales += [(picture.height / scale, picture.width / scale) for scale in (1.0, 1000.0)]
@@ -253,14 +249,14 @@ class ChainJudge(ModelJudge):
         schema = None if role in self.own else schema
         text = TextPart(text=Template(self.texts[role]).safe_substitute(fields))
         try:
-            shown = [ImagePart(image=ref) for ref in pictures if self.sees]
+            images = [ImagePart(image=ref) for ref in pictures if self.sees]
             request = Request(
                 model=self.model,
                 temperature=0.0,
                 max_tokens=need + self._room,
                 item=item,
                 json_schema=schema,
-                messages=(Message(role="user", parts=(*shown, text)),),
+                messages=(Message(role="user", parts=(*images, text)),),
             )
             reply = await (await self._model()).complete(request)
         except (ItemError, TransientError):
@@ -269,12 +265,12 @@ class ChainJudge(ModelJudge):
             return None
         if "temperature" in reply.asked_without:
             notes.add("the judge was asked at its own temperature")
-        found = as_json(reply.text)
-        self.counts[f"{role}: {'read' if found is not None else 'not read'}"] += 1
-        if found is None:
+        parsed = as_json(reply.text)
+        self.counts[f"{role}: {'read' if parsed is not None else 'not read'}"] += 1
+        if parsed is None:
             cut = ", its tokens ended" if reply.finish_reason == "length" else ""
             notes.add(f"a reply of the judge could not be read ({role}{cut})")
-        return found
+        return parsed
 
     async def judge(self, item: Item, response: Response) -> Judged:
         """One reply at three levels."""
@@ -337,14 +333,14 @@ class ChainJudge(ModelJudge):
             reply=shown.text,
             mark=shown.mark,
         )
-        found = reply.get("answer_match") if isinstance(reply, dict) else None
+        level_name = reply.get("answer_match") if isinstance(reply, dict) else None
         if (
-            not isinstance(found, str)
-            or found not in [*Level]
-            or (found == Level.PARTIAL and item.format == "choice")
+            not isinstance(level_name, str)
+            or level_name not in [*Level]
+            or (level_name == Level.PARTIAL and item.format == "choice")
         ):
             return None, "the judge's reply states no level"
-        return Level(found), "the judge's level"
+        return Level(level_name), "the judge's level"
 
     async def segment(self, id: str, text: str, notes: set[str]) -> tuple[list[str], bool]:
         """The steps, which together are the chain; and whether every cut of the model could be read."""
@@ -364,13 +360,11 @@ class ChainJudge(ModelJudge):
             cut = cut_as_judged(lines, reply)
             return (cut, True) if cut is not None else (cut_by_cues(lines), False)
 
-        found = await asyncio.gather(
-            *(one(run) for _, run in groups(sentences(text), at_cues=True))
-        )
-        steps = [step for cut, _ in found for step in cut]
+        cuts = await asyncio.gather(*(one(run) for _, run in groups(sentences(text), at_cues=True)))
+        steps = [step for cut, _ in cuts for step in cut]
         if "".join(steps) != text:  # never: what is cut is the text itself
             raise AssertionError(f"the steps of {id} are not the chain")
-        return steps, all(read for _, read in found)
+        return steps, all(read for _, read in cuts)
 
     async def match(
         self, item: Item, steps: Sequence[str], notes: set[str]
@@ -400,10 +394,10 @@ class ChainJudge(ModelJudge):
 
         async def best(step: Step) -> StepMatch:
             content = f"({', '.join(step.types)}) {step.content}"
-            found = await asyncio.gather(
+            matches = await asyncio.gather(
                 *(one(content, first, run) for first, run in groups(steps))
             )
-            return best_match(step.id, found)
+            return best_match(step.id, matches)
 
         return list(await asyncio.gather(*map(best, item.steps)))
 
@@ -431,8 +425,8 @@ class ChainJudge(ModelJudge):
             )
             return read_marks(reply, len(rubric), ids)
 
-        found = await asyncio.gather(*(one(first, run) for first, run in groups(steps)))
-        return [best_mark(r, [run[n] for run in found]) for n, r in enumerate(rubric)]
+        marks_of_groups = await asyncio.gather(*(one(first, run) for first, run in groups(steps)))
+        return [best_mark(r, [run[n] for run in marks_of_groups]) for n, r in enumerate(rubric)]
 
 
 def thinking_length(item: Item, text: str) -> float | None:
@@ -499,11 +493,11 @@ def read_match(reply: Any, ids: range) -> tuple[Level, int | None] | None:
     return None
 
 
-def best_match(step: int, found: Sequence[tuple[Level, int | None] | None]) -> StepMatch:
+def best_match(step: int, matches: Sequence[tuple[Level, int | None] | None]) -> StepMatch:
     """The best of all groups; unread where an unread group could hold a better one."""
     order = [Level.MATCH, Level.PARTIAL, Level.MISMATCH]
-    read = sorted((f for f in found if f is not None), key=lambda f: order.index(f[0]))
-    if not read or (None in found and read[0][0] is not Level.MATCH):
+    read = sorted((f for f in matches if f is not None), key=lambda f: order.index(f[0]))
+    if not read or (None in matches and read[0][0] is not Level.MATCH):
         return StepMatch(step=step, label=None)
     return StepMatch(step=step, label=read[0][0], predicted=read[0][1])
 
@@ -514,36 +508,33 @@ def read_marks(reply: Any, n: int, ids: range) -> list[Mark]:
     unread = Mark(satisfied=None)
     if not isinstance(rows, list) or len(rows) != n:
         return [unread] * n
-    found = []
+    marks = []
     for row in rows:
         word = str(row.get("judgment", "")).strip().lower() if isinstance(row, dict) else ""
         if word not in ("yes", "no"):
-            found.append(unread)
+            marks.append(unread)
             continue
-        given = row.get("evidence_step_ids")
+        cited = row.get("evidence_step_ids")
         evidence = (
-            tuple(i for i in given if type(i) is int and i in ids)
-            if isinstance(given, list)
+            tuple(i for i in cited if type(i) is int and i in ids)
+            if isinstance(cited, list)
             else ()
         )
         made_up = word == "no" and row.get("hallucination") is True
-        found.append(Mark(satisfied=word == "yes", hallucination=made_up, evidence=evidence))
-    return found
+        marks.append(Mark(satisfied=word == "yes", hallucination=made_up, evidence=evidence))
+    return marks
 
 
-def best_mark(item: RubricItem, found: Sequence[Mark]) -> Mark:
+def best_mark(item: RubricItem, marks_of_groups: Sequence[Mark]) -> Mark:
     """One mark of all groups: the first two base items must hold in each group, any other in one of them."""
-    if len(found) == 1:
-        return found[0]
-    evidence = tuple(i for m in found for i in m.evidence)
-    marks = [m.satisfied for m in found]
+    if len(marks_of_groups) == 1:
+        return marks_of_groups[0]
+    evidence = tuple(i for m in marks_of_groups for i in m.evidence)
+    marks = [m.satisfied for m in marks_of_groups]
     decided = item not in BASE[:2]
     satisfied = decided if decided in marks else None if None in marks else not decided
-    made_up = satisfied is False and any(m.hallucination for m in found)
+    made_up = satisfied is False and any(m.hallucination for m in marks_of_groups)
     return Mark(satisfied=satisfied, hallucination=made_up, evidence=evidence)
-
-
-# --- many chains -----------------------------------------------------------------------------------
 
 
 def judge_by_rules(item: Item, response: Response) -> Judged:
@@ -553,31 +544,3 @@ def judge_by_rules(item: Item, response: Response) -> Judged:
     text, kind = chain_of(response)
     level, why = graded_by_rules(item, response)
     return Judged(id=item.id, answer=level, why=why, kind=kind, length=thinking_length(item, text))
-
-
-def judge_all(
-    judge: ChainJudge | None,
-    items: Sequence[Item],
-    outputs: Mapping[str, Response],
-    progress: Callable[[int], None] = lambda n: None,
-) -> dict[str, Judged]:
-    """Each item that has a reply, judged; without a judge, answers by rules. Items too complex are in no figure."""
-    pairs = [(i, outputs[i.id]) for i in items if i.id in outputs and not i.too_complex]
-    if judge is None:
-        return {i.id: judge_by_rules(i, r) for i, r in pairs}
-    return {
-        j.id: j for j in run_sync(all_of(judge, [judge.judge(i, r) for i, r in pairs], progress))
-    }
-
-
-async def all_of(
-    judge: ChainJudge | None,
-    work: Sequence[Coroutine[Any, Any, T]],
-    progress: Callable[[int], None],
-) -> list[T]:
-    """The results of all, `AT_ONCE` at a time; then the judge is closed."""
-    try:
-        return await at_once(work, AT_ONCE, progress)
-    finally:
-        if judge is not None:
-            await judge.close()

@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from demur.core.records import Measure, Record
-from demur.core.stats import percentile, resampled
+from demur.core.stats import percentile, resampled, wilson
 from demur_suites.mm_thebench.items import Dimension, Item, RubricItem
 from demur_suites.mm_thebench.statistics import (
     Association,
@@ -134,13 +134,13 @@ def step_score(item: Item, judged: Judged, partial: float = 0.0) -> StepScore | 
     for match in judged.matches:
         if match.predicted is not None and match.label is not None:
             best[match.predicted] = max(best.get(match.predicted, 0.0), worth.get(match.label, 0.0))
-    found = sum(
+    recalled = sum(
         worth.get(m.label, 0.0)
         for m in judged.matches
         if m.label is not None and m.step in necessary
     )
     precision = sum(best.values()) / len(judged.steps) if judged.steps else 0.0
-    recall = found / len(necessary)
+    recall = recalled / len(necessary)
     return StepScore(precision, recall, harmonic(precision, recall))
 
 
@@ -170,13 +170,15 @@ def marked(item: Item, judged: Judged) -> list[tuple[RubricItem, Mark]] | None:
 
 def points(item: Item, judged: Judged, dimension: Dimension | None = None) -> Points | None:
     """Points of the full rubric; None where `marked` is, or where it has no item of the dimension."""
-    own = [(r.points, m) for r, m in marked(item, judged) or () if dimension in (None, r.dimension)]
-    if not own:
+    marks = [
+        (r.points, m) for r, m in marked(item, judged) or () if dimension in (None, r.dimension)
+    ]
+    if not marks:
         return None
     earned, lost = (
-        sum(p for p, m in own if getattr(m, name)) for name in ("satisfied", "hallucination")
+        sum(p for p, m in marks if getattr(m, name)) for name in ("satisfied", "hallucination")
     )
-    return Points(earned, lost, sum(p for p, _ in own))
+    return Points(earned, lost, sum(p for p, _ in marks))
 
 
 # --- hallucination by kind -------------------------------------------------------------------------
@@ -190,27 +192,27 @@ def hallucination_kind(item: Item, judged: Judged) -> str | None:
     marks = marked(item, judged)
     if marks is None:
         return None
-    found = {r.dimension for r, m in marks if m.hallucination}
-    if not found:
+    dimensions = {r.dimension for r, m in marks if m.hallucination}
+    if not dimensions:
         return "none"
     alone = {
         Dimension.PERCEPTION: KINDS[0],
         Dimension.REASONING: KINDS[1],
         Dimension.KNOWLEDGE: KINDS[3],
     }
-    if len(found) == 1:
-        return alone[found.pop()]
-    return KINDS[2] if found == {Dimension.PERCEPTION, Dimension.REASONING} else KINDS[4]
+    if len(dimensions) == 1:
+        return alone[dimensions.pop()]
+    return KINDS[2] if dimensions == {Dimension.PERCEPTION, Dimension.REASONING} else KINDS[4]
 
 
 def kinds_by_answer(pairs: Sequence[tuple[Item, Judged]]) -> dict[str, Counter[str]]:
     """Fig. 3: "correct" and "incorrect" -> kind ("none" included) -> questions; partial answers are left out."""
-    found: dict[str, Counter[str]] = {"correct": Counter(), "incorrect": Counter()}
+    kinds: dict[str, Counter[str]] = {"correct": Counter(), "incorrect": Counter()}
     for item, judged in pairs:
         kind = hallucination_kind(item, judged)
         if kind is not None and judged.answer not in (None, Level.PARTIAL):
-            found["correct" if judged.answer is Level.MATCH else "incorrect"][kind] += 1
-    return found
+            kinds["correct" if judged.answer is Level.MATCH else "incorrect"][kind] += 1
+    return kinds
 
 
 def reasoning_against_perception(pairs: Sequence[tuple[Item, Judged]]) -> Association:
@@ -237,12 +239,12 @@ def by_length(
     pairs: Sequence[tuple[Item, Judged]], dimension: Dimension
 ) -> tuple[Correlation | None, Correlation | None]:
     """Table 4 (Pearson, Spearman): share of a dimension's points lost to hallucination against thinking length."""
-    found = [
+    points_by_length = [
         (j.length, p.hallucinated / p.total)
         for i, j in pairs
         if (p := points(i, j, dimension)) and j.length
     ]
-    lengths, shares = [x for x, _ in found], [y for _, y in found]
+    lengths, shares = [x for x, _ in points_by_length], [y for _, y in points_by_length]
     return pearson(lengths, shares), spearman(lengths, shares)
 
 
@@ -299,7 +301,7 @@ def score(
 
     videos = [p for p in pairs if p[0].modality == "video"]
     by_source = {s: [p for p in pairs if p[0].source == s] for s in sorted({i.source for i in fit})}
-    sources = {s: measured(own)["accuracy"] for s, own in by_source.items()}
+    sources = {s: measured(pairs_of_source)["accuracy"] for s, pairs_of_source in by_source.items()}
     return Score(
         model,
         judge,
@@ -348,28 +350,32 @@ def measures(
 
 
 def _measure(name: str, of: Ratio, among: Pairs, resamples: int, seed: int) -> Measure:
-    """The ratio of two sums over questions, with a bootstrap interval over questions."""
-    found = [
-        value
+    """The ratio of two sums over questions, with a bootstrap interval over them; Wilson's where they are all alike."""
+    ratios = [
+        parts
         for item, judged in among
-        if not judged.failed and (value := of(item, judged)) is not None
+        if not judged.failed and (parts := of(item, judged)) is not None
     ]
     failed = sum(judged.failed for _, judged in among)
-    rows = np.array(found, dtype=np.float64).reshape(-1, 2)
+    rows = np.array(ratios, dtype=np.float64).reshape(-1, 2)
     total = rows[:, 1].sum()
     ends = None
     if resamples and len(rows) > 1 and total:
         drawn = resampled(rows.round(9), resamples, seed)
         with np.errstate(invalid="ignore", divide="ignore"):
             ends = percentile(drawn[:, 0] / drawn[:, 1], 0.95)
+    value, method = float(rows[:, 0].sum() / total) if total else None, "bootstrap"
+    if value is not None and ends and ends[0] == ends[1]:  # questions that do not differ
+        alike = None if name == "length" else wilson(value * len(rows), len(rows))
+        ends, method = alike, "wilson"
     low, high = ends or (None, None)
     return Measure(
         name=name,
-        value=float(rows[:, 0].sum() / total) if total else None,
+        value=value,
         n=len(rows),
         unjudged=len(among) - failed - len(rows),
         failed=failed,
         low=low,
         high=high,
-        interval=f"bootstrap(0.95,{resamples})" if ends else "",
+        interval=f"{method}(0.95)" if ends else "",
     )

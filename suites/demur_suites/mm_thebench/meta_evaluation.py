@@ -6,7 +6,7 @@ alike, so agreement is that of ordinary use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -16,9 +16,9 @@ from demur.core.store import digest, seed_of
 from demur.judge.annotation.task import Label, Task
 from demur_suites.labelling import Question, file_questions
 from demur_suites.mm_thebench.items import Item
-from demur_suites.mm_thebench.judging import ChainJudge, judge_all, right_answer
+from demur_suites.mm_thebench.judging import right_answer
 from demur_suites.mm_thebench.measures import Judged
-from demur_suites.records import Loaded, Outputs
+from demur_suites.scoring import Result
 
 Of = Literal["steps", "answers", "rubric"]
 
@@ -77,43 +77,45 @@ def decisions(
 
 
 def meta_task(
-    loaded: Loaded[Item],
-    outputs: Outputs,
-    judge: ChainJudge,
-    out: Path,
-    *,
-    of: Of,
-    n: int,
-    seed: int,
+    results: Sequence[Result], root: Path, out: Path, *, of: Of, n: int, seed: int
 ) -> Path:
-    """Judge outputs, and file a draw of the judge's decisions at one level.
+    """File a draw of what a judge decided at one level.
+
+    Args:
+        results: of the models, graded by the judge.
+        root: folder that image paths are relative to.
+        out: folder of the task.
+        of: the level.
+        n: decisions to draw.
+        seed: of the draw.
 
     Raises:
         UsageError: the judge decided nothing at that level.
     """
-    found: dict[str, Question] = {}
-    for model, replies in outputs.items():
-        judged = judge_all(judge, loaded.items, replies)
-        for item in loaded.items:
-            if item.id in judged:
-                for label, shown in decisions(item, replies[item.id], judged[item.id], of):
-                    key = digest([model, item.id, shown], 16)
-                    about = {"model": model, "item": item.id}
-                    found[key] = Question(key, shown, item.pictures, (), about, label)
-    if not found:
+    questions: dict[str, Question] = {}
+    for model, scored, score in results:
+        replies = {s.question.id: s.response for s in scored}
+        for item, judged in score.pairs:
+            response = replies[item.id]
+            for label, shown in decisions(item, response, judged, of) if response else ():
+                key = digest([model, item.id, shown], 16)
+                about = {"model": model, "item": item.id}
+                questions[key] = Question(key, shown, item.pictures, (), about, label)
+    if not questions:
         raise UsageError(
             f"the judge decided nothing about {of}",
             cure="give --outputs of systems, items with reference steps, and --judge",
         )
     labels = tuple(Label(name=name, text=name.replace("_", " ")) for name in ASKED[of].labels)
+    judge = results[0].score.judge
     task = Task(
         name=f"{of} of chains",
         labels=labels,
         rubric=ASKED[of].rubric,
         balance=("model",),
         seed=seed,
-        bound={"judge": judge.id},
+        bound={"judge": judge},
     )
-    drawn = sorted(found, key=lambda key: seed_of(seed, "meta", key))[:n]
-    file_questions(out, loaded.root, task, [found[key] for key in drawn], judge.id)
+    drawn = sorted(questions, key=lambda key: seed_of(seed, "meta", key))[:n]
+    file_questions(out, root, task, [questions[key] for key in drawn], judge)
     return out

@@ -22,6 +22,7 @@ from demur_suites.mm_thebench.measures import Judged, Level, Score, score
 from demur_suites.mm_thebench.meta_evaluation import meta_task
 from demur_suites.options import LEDGER, Option
 from demur_suites.records import Grade, Grader, Loaded, Outputs, Scored
+from demur_suites.scoring import score_models
 
 if TYPE_CHECKING:
     from demur.evaluation.run_folder import Task
@@ -165,12 +166,11 @@ class MMTheBench(Suite[Item, Score]):
         self, model: str, items: Sequence[Item], scored: Sequence[Scored], **options: Any
     ) -> Score:
         """See `demur_suites.mm_thebench.measures.score`."""
-        judge = judge_of(options)
         return score(
             model,
             items,
             {s.question.id: s.grade.reading for s in scored if s.grade and s.grade.reading},
-            judge=judge.id if judge else "local",
+            judge=options["judge"] or "local",
             **{k: options[k] for k in ("partial", "resamples", "seed")},
         )
 
@@ -213,12 +213,13 @@ class MMTheBench(Suite[Item, Score]):
         Raises:
             UsageError: no judge is named.
         """
-        judge = judge_of(options)
-        if judge is None:
+        if not options["judge"]:
             raise UsageError(
                 "no judge is named", cure="name the judge that people check: --judge MODEL"
             )
-        return meta_task(loaded, outputs, judge, out, of=options["of"], n=options["n"], seed=seed)
+        how = {name: value for name, value in options.items() if name not in ("of", "n")}
+        results = score_models(self, loaded.items, outputs, resamples=0, **how)
+        return meta_task(results, loaded.root, out, of=options["of"], n=options["n"], seed=seed)
 
 
 def verdict_of(judged: Judged) -> tuple[Status, Outcome | None]:
@@ -231,11 +232,13 @@ def verdict_of(judged: Judged) -> tuple[Status, Outcome | None]:
     return Status.GRADED, outcomes.get(judged.answer, Outcome.INCORRECT)
 
 
-def judge_of(given: Mapping[str, Any]) -> ChainJudge | None:
+def judge_of(options: Mapping[str, Any]) -> ChainJudge | None:
     """The judge of these options; None for rules."""
-    if not given["judge"]:
+    if not options["judge"]:
         return None
-    budget = Budget(given["budget"], Path(given["ledger"]), "judge") if given["budget"] else None
-    context = JudgeContext(Path(given["ledger"]), given["concurrency"], budget)
-    folder = Path(given["judge_prompts"]) if given["judge_prompts"] else None
-    return ChainJudge(given["judge"].removeprefix("model:"), context, folder, given["room"])
+    budget = (
+        Budget(options["budget"], Path(options["ledger"]), "judge") if options["budget"] else None
+    )
+    context = JudgeContext(Path(options["ledger"]), options["concurrency"], budget)
+    folder = Path(options["judge_prompts"]) if options["judge_prompts"] else None
+    return ChainJudge(options["judge"].removeprefix("model:"), context, folder, options["room"])

@@ -78,7 +78,7 @@ def headline_table(scores: Sequence[Score], video: bool = False) -> Table:
         "Chains: native: the model's own thoughts; elicited: steps of its reply, as the prompt asks for them. Acc: a "
         "partial answer counts half. Step: precision, recall, F1. Rubric: K, P, R: points earned in knowledge, "
         "perception, reasoning; H: points not lost to hallucination. Length: of the chain over that of the annotated "
-        "one. Intervals: 95 %, bootstrap over questions.",
+        "one. Intervals: 95 %, bootstrap over questions; Wilson's where all are alike.",
         f"Judged by {', '.join(sorted({s.judge for s in scores}))}"
         + (
             "; rules grade only answers: give --judge MODEL"
@@ -165,12 +165,12 @@ def kinds_table(scores: Sequence[Score]) -> Table:
         (
             s.model,
             answer,
-            *(_share(k, found[k], found.total()) for k in (*KINDS, "none")),
-            found.total(),
+            *(_share(k, kinds[k], kinds.total()) for k in (*KINDS, "none")),
+            kinds.total(),
         )
         for s in _ordered(scores)
-        for answer, found in kinds_by_answer(s.pairs).items()
-        if found.total()
+        for answer, kinds in kinds_by_answer(s.pairs).items()
+        if kinds.total()
     ]
     return table(
         "thebench-kinds",

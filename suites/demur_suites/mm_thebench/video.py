@@ -31,7 +31,7 @@ def frames(path: Path, video: Video) -> list[Frame]:
     """
     with importing("frames of videos", extra="video", module="PyAV", broken=True):
         import av
-    found: list[Frame] = []
+    taken: list[Frame] = []
     try:
         opened: Any = av.open(str(path))
         with opened as container:
@@ -48,21 +48,21 @@ def frames(path: Path, video: Video) -> list[Frame]:
             for frame in container.decode(stream):
                 if frame.time is not None:
                     last = frame
-                    while len(found) < len(wanted) and frame.time >= wanted[len(found)]:
-                        found.append(_taken(frame))
-                if len(found) == len(wanted):
-                    return found
-            if last is not None and (not found or found[-1].second < last.time):
-                found.append(_taken(last))  # the last wanted moment lies behind the last frame's
+                    while len(taken) < len(wanted) and frame.time >= wanted[len(taken)]:
+                        taken.append(_taken(frame))
+                if len(taken) == len(wanted):
+                    return taken
+            if last is not None and (not taken or taken[-1].second < last.time):
+                taken.append(_taken(last))  # the last wanted moment lies behind the last frame's
     except (av.FFmpegError, OSError, IndexError, TypeError) as error:
         raise DataError(
             f"cannot be read as a video: {error}", item=str(path), cure="check the file"
         ) from error
-    if not found:
+    if not taken:
         raise DataError(
             "holds no frame between start and end", item=str(path), cure="check start and end"
         )
-    return found
+    return taken
 
 
 def _taken(frame: Any) -> Frame:
@@ -73,21 +73,21 @@ def _taken(frame: Any) -> Frame:
 
 def with_frames(items: Sequence[Item], root: Path, out: Path) -> tuple[list[Item], dict[str, str]]:
     """Items with frames of their videos as pictures in ``out``; and item -> why it has no frames."""
-    made, failed = [], {}
+    with_pictures, failed = [], {}
     for item in items:
         if item.video is None or item.images:
             copy_images(item.images, root, out)
-            made.append(item)
+            with_pictures.append(item)
             continue
         # names of videos repeat
         stem = f"frames/{Path(item.video.path).stem[:60]}-{digest([item.id], 8)}"
         try:
-            found = frames(inside(root, item.video.path), item.video)
+            pictures = frames(inside(root, item.video.path), item.video)
         except DataError as error:
             failed[item.id] = error.message
-            found = []
-        uris = [f"{stem}-{n:03d}-{frame.second:.2f}s.jpg" for n, frame in enumerate(found, 1)]
-        for uri, frame in zip(uris, found, strict=True):
+            pictures = []
+        uris = [f"{stem}-{n:03d}-{frame.second:.2f}s.jpg" for n, frame in enumerate(pictures, 1)]
+        for uri, frame in zip(uris, pictures, strict=True):
             write_atomic(out / uri, frame.jpeg)
-        made.append(item.model_copy(update={"images": tuple(uris)}))
-    return made, failed
+        with_pictures.append(item.model_copy(update={"images": tuple(uris)}))
+    return with_pictures, failed

@@ -112,19 +112,19 @@ class MultiAgent(ModelSystem):
     """
 
     def __init__(self, argument: str, context: SystemContext) -> None:
-        given = named("multi_agent", argument, OPTIONS)
-        super().__init__(given.argument, context)
+        spec = named("multi_agent", argument, OPTIONS)
+        super().__init__(spec.argument, context)
         self.mode: Literal["sequential", "iterative"] = (
-            "iterative" if given.options.get("mode") == "iterative" else "sequential"
+            "iterative" if spec.options.get("mode") == "iterative" else "sequential"
         )
-        if self.mode == "sequential" and "rounds" in given.options:
+        if self.mode == "sequential" and "rounds" in spec.options:
             raise UsageError(
                 "sequential mode has one round",
                 item=argument,
                 cure="mode=iterative, or leave rounds out",
             )
-        self.rounds = int(given.options.get("rounds", 3)) if self.mode == "iterative" else 1
-        other = given.options.get("verifier", "")
+        self.rounds = int(spec.options.get("rounds", 3)) if self.mode == "iterative" else 1
+        other = spec.options.get("verifier", "")
         self._verifier = ModelSystem(other, context) if other else self
         self.id = f"multi_agent:{self.id.removeprefix('model:')}?mode={self.mode}"
         if self.mode == "iterative" and self.rounds != 3:

@@ -307,19 +307,19 @@ def _merge(
 
 def _families(file: Path, problems: Problems, notes: Counter[str]) -> Iterator[tuple[str, Read]]:
     """The sound families of a file, each with its place and id; the others are problems."""
-    made: Callable[[str, Mapping[str, Any]], Read | None]
+    family_of: Callable[[str, Mapping[str, Any]], Read | None]
     if file.suffix.lower() == ".csv":
         held = _photos(file.parent)
         rows = csv_rows(file, problems, mend=True)
-        made = partial(_of_sheet, file.parent, held, notes)
+        family_of = partial(_of_sheet, file.parent, held, notes)
     else:
         rows = json_lines(file, problems)
-        made = partial(_of_line, file)
+        family_of = partial(_of_line, file)
     for place, row in rows:
         where = f"{place} ({str(row.get('ID') or row.get('id') or 'no id').strip()})"
         try:
-            if (found := made(place, row)) is not None:
-                yield where, found
+            if (family_and_replies := family_of(place, row)) is not None:
+                yield where, family_and_replies
         except ValidationError as error:
             problems.add(where, why_invalid(error))
         except (DataError, ValueError) as error:

@@ -36,6 +36,8 @@ from demur_suites.vb.replies import NOT_ASKED, PROBLEMS, Parser, Reply, breaks_r
 Mode = Literal["measured", "paper"]
 Ties = Literal["expected", "worst", "best", "stable"]
 
+TIES: dict[Mode, Ties] = {"measured": "expected", "paper": "stable"}
+"""How SelRank orders equal confidences; stable: by the families' ids."""
 TIE_BOUNDS: tuple[Ties, ...] = ("expected", "worst", "best")
 """Ways to order equal confidences whose SelRank stands beside the one that counts."""
 ALPHA = 0.25
@@ -275,12 +277,12 @@ class Score(NamedTuple):
 SHARES = ("i_mefr", "t_mefr", "coverage", "answered_accuracy")
 
 
-def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, Share]:
+def values(cells: Cells, alpha: float, mode: Mode) -> dict[str, Share]:
     """Every measure by name, with its n; the composite last."""
     image, text, mefr = flips(cells)
-    right, confidence = _ranked(cells)
+    (right, confidence), ties = _ranked(cells), TIES[mode]
     answered, scored = cells.answered[HEAD], int(cells.scored[HEAD].sum())
-    found = {
+    shares = {
         "caa": (caa(cells, alpha), scored),
         "i_mefr": image,
         "t_mefr": text,
@@ -293,7 +295,7 @@ def values(cells: Cells, alpha: float, ties: Ties, mode: Mode) -> dict[str, Shar
         "coverage": _share(answered, (cells.asked if mode == "paper" else cells.kept)[HEAD]),
         "answered_accuracy": _share(cells.right[HEAD], answered),
     }
-    return {**found, "final": (composite({name: found[name][0] for name in WEIGHTS}), scored)}
+    return {**shares, "final": (composite({name: shares[name][0] for name in WEIGHTS}), scored)}
 
 
 def left_out(cells: Cells) -> dict[str, tuple[int, int]]:
@@ -344,7 +346,6 @@ def score(
     mode: Mode = "measured",
     parser: Parser = "strict",
     alpha: float = ALPHA,
-    ties: Ties | None = None,
     resamples: int = 1000,
     seed: int = 0,
 ) -> Score:
@@ -357,18 +358,16 @@ def score(
         mode: see the module.
         parser: how the replies were read; recorded.
         alpha: credit of an abstention in CAA, in [0, 1].
-        ties: of SelRank; ``expected``, or in paper mode ``stable`` (by the families' ids), when None.
         resamples: bootstrap resamples of families for the intervals; 0 for none.
         seed: of the resamples.
     """
-    ties = ties or ("stable" if mode == "paper" else "expected")
-    given = families
+    every_family = families
     families = sorted(  # neither intervals nor stable ties depend on the order of rows
         (f for f in families if any(f.cell_id(c) in replies for c in CELLS)), key=lambda f: f.id
     )
     cells = cells_of(families, replies, mode)
-    found = values(cells, alpha, ties, mode)
-    ends = _intervals(cells, alpha, ties, mode, resamples, seed)
+    shares = values(cells, alpha, mode)
+    ends = _intervals(cells, alpha, mode, resamples, seed)
     strict = [f for f in families if f.strict]
 
     def reply(family: Family, cell: Cell) -> Reply:
@@ -379,7 +378,7 @@ def score(
     everywhere = Counter(reply(f, c).problem for f in strict for c in CELLS)
     counts = {
         "families": len(strict),
-        "families_not_asked": sum(f.strict for f in given) - len(strict),
+        "families_not_asked": sum(f.strict for f in every_family) - len(strict),
         "headline": len(strict) * N_HEADLINE,
         "answered": int(cells.answered[HEAD].sum()),
         "abstained": int(cells.abstained[HEAD].sum()),
@@ -391,7 +390,7 @@ def score(
     if mode == "paper":
         lost["coverage"] = (0, 0)  # it is over all that was asked
     measures = {}
-    for name, (value, n) in found.items():
+    for name, (value, n) in shares.items():
         low, high, method = _ends(name, value, n, ends)
         failed, unjudged = lost[name]
         measures[name] = Measure(
@@ -433,14 +432,14 @@ def score(
                 if (r := reply(f, c)).label is not None
             )
         ),
-        by_alpha={a: values(cells, a, ties, mode)["final"][0] for a in ALPHAS},
+        by_alpha={a: values(cells, a, mode)["final"][0] for a in ALPHAS},
         mode=mode,
         parser=parser,
     )
 
 
 def _intervals(
-    cells: Cells, alpha: float, ties: Ties, mode: Mode, resamples: int, seed: int
+    cells: Cells, alpha: float, mode: Mode, resamples: int, seed: int
 ) -> dict[str, tuple[float, float]]:
     """95 % percentile intervals of every measure over resampled families."""
     families = len(cells.second_order)
@@ -450,7 +449,7 @@ def _intervals(
     drawn: defaultdict[str, list[float]] = defaultdict(list)
     for _ in range(resamples):
         again = cells.take(rng.integers(0, families, families))
-        for name, (value, _n) in values(again, alpha, ties, mode).items():
+        for name, (value, _n) in values(again, alpha, mode).items():
             drawn[name].append(math.nan if value is None else value)
     return {
         name: ends
@@ -512,22 +511,30 @@ def sensitivity(
         return Sensitivity(0, dict.fromkeys(models, 0.0), {}, ())
     grid = [split for split in product(range(units + 1), repeat=len(names)) if sum(split) == units]
     weights = np.array(grid, dtype=np.float64).reshape(-1, len(names)) / units
-    given = np.array([[parts[m].get(n) for n in names] for m in models], dtype=np.float64).reshape(
-        len(models), -1
-    )
-    known = ~np.isnan(given)
+    components = np.array(
+        [[parts[m].get(n) for n in names] for m in models], dtype=np.float64
+    ).reshape(len(models), -1)
+    known = ~np.isnan(components)
     with np.errstate(invalid="ignore"):  # 0 / 0: no component with a weight is defined
-        made = (weights @ np.where(known, given, 0.0).T / (weights @ known.T)).round(
+        composites = (weights @ np.where(known, components, 0.0).T / (weights @ known.T)).round(
             12
         )  # [weightings, models]
-    made = made[~np.isnan(made).all(axis=1)]
-    n = len(made)
-    tied = made == np.nanmax(made, axis=1, keepdims=True) if n else made == made
+    composites = composites[~np.isnan(composites).all(axis=1)]
+    n = len(composites)
+    tied = (
+        composites == np.nanmax(composites, axis=1, keepdims=True)
+        if n
+        else composites == composites
+    )
     first = (tied / tied.sum(axis=1, keepdims=True)).sum(axis=0)
-    rank = np.where(np.isnan(made), np.nan, 1 + (made[:, None, :] > made[:, :, None]).sum(axis=2))
+    rank = np.where(
+        np.isnan(composites),
+        np.nan,
+        1 + (composites[:, None, :] > composites[:, :, None]).sum(axis=2),
+    )
     ranked = {m: rank[~np.isnan(rank[:, i]), i] for i, m in enumerate(models)}
     above = {
-        (i, j): bool((made[:, i] > made[:, j]).any())
+        (i, j): bool((composites[:, i] > composites[:, j]).any())
         for i, j in permutations(range(len(models)), 2)
     }
     return Sensitivity(

@@ -81,18 +81,18 @@ def read_reply(text: str, parser: Parser = "strict") -> Reply:
         return Reply(None, problem="no output", detail="the reply is empty")
     if text.startswith("ERROR:"):  # how published sheets write a call that failed
         return Reply(None, problem="no output", detail=text[:200])
-    found = _strict(text) if parser == "strict" else _last_object(text)
-    if not isinstance(found, dict) or "label" not in found:
+    parsed = _strict(text) if parser == "strict" else _last_object(text)
+    if not isinstance(parsed, dict) or "label" not in parsed:
         return Reply(
             None, problem="unparsable", detail="no JSON object with a label" + _hint(text, parser)
         )
-    written = found["label"]
+    written = parsed["label"]
     label = LABELS.get(written.strip().upper()) if isinstance(written, str) else None
-    code = found.get("reason_code")
+    code = parsed.get("reason_code")
     reason = code.strip().upper()[:100] if isinstance(code, str) else ""
     if label is None:
         return Reply(None, None, reason, "invalid label", f"label is {str(written)[:60]!r}")
-    confidence, why = _confidence(found.get("confidence"), parser)
+    confidence, why = _confidence(parsed.get("confidence"), parser)
     if confidence is None and label is not Label.ABSTAIN:
         return Reply(label, None, reason, "no confidence", why)
     return Reply(label, confidence, reason)
@@ -157,19 +157,19 @@ def _hint(text: str, parser: Parser) -> str:
     return ""
 
 
-def _confidence(given: Any, parser: Parser) -> tuple[float | None, str]:
+def _confidence(written: Any, parser: Parser) -> tuple[float | None, str]:
     """A confidence in [0, 1]; above 1 and up to 100 it is a percentage, and so is text with % when lenient."""
-    if given is None:
+    if written is None:
         return None, "confidence is missing"
-    value = given
-    if parser == "lenient" and isinstance(given, str):
-        text = given.strip()
+    value = written
+    if parser == "lenient" and isinstance(written, str):
+        text = written.strip()
         with suppress(ValueError):
             value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return None, f"confidence is {str(given)[:40]!r}, not a number"
+        return None, f"confidence is {str(written)[:40]!r}, not a number"
     number = float(value) if abs(value) < 1e300 else math.inf
     number = number / 100 if 1 < number <= 100 else number
     if not 0 <= number <= 1:  # NaN is not between 0 and 1 either
-        return None, f"confidence is {str(given)[:40]}, not a number from 0 to 1"
+        return None, f"confidence is {str(written)[:40]}, not a number from 0 to 1"
     return number, ""

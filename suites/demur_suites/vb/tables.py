@@ -13,9 +13,8 @@ from pathlib import Path
 from demur.core.uris import read_image
 from demur.judge.measures.rates import share_of
 from demur.reports.tables import Cell, Column, Table, texts
-from demur_suites.gallery import Card, Row, glyph
+from demur_suites.gallery import Card, Row, replies_to
 from demur_suites.gallery import Cell as Shown
-from demur_suites.gallery import Reply as ShownReply
 from demur_suites.records import Scored
 from demur_suites.tables import n_note, number, table, with_n
 from demur_suites.vb.items import CELLS, PREFIXES, WHAT_IT_TESTS, Family
@@ -43,6 +42,10 @@ def score_tables(scores: Sequence[Score]) -> list[Table]:
         alpha_table(scores),
     )
     return [t for t in found if t is not None]
+
+
+COMPARED = {"mefr": "MEFR", "selrank": "SelRank"}
+"""Components that a model may lack where others have them."""
 
 
 def _rank_key(value: float | None) -> float:
@@ -77,29 +80,31 @@ def headline_table(scores: Sequence[Score]) -> Table:
         for s in sorted(scores, key=lambda s: -_rank_key(s.measures["final"].value))
     ]
     undefined = any(s.measures[name].value is None for s in scores for name in WEIGHTS)
+    any_second_order = any(s.measures["tom_acc"].n for s in scores)
     notes = [
-        "n: headline cells in CAA. Intervals: 95 %, bootstrap over families; Wilson's for ToMAcc (n of ToM cells).",
+        "n: headline cells in CAA. Intervals: 95 %, bootstrap over families"
+        + ("; Wilson's for ToMAcc (n of ToM cells)" if any_second_order else "")
+        + ".",
         "Final: .70 CAA + .15 MEFR + .10 SelRank + .05 ToMAcc"
         + ("; weights renormalised where a component is undefined (–)" if undefined else "")
         + ".",
         f"Scored as {' and '.join(MODES[m] for m in sorted({s.mode for s in scores}))}; the parser is "
         f"{' and '.join(sorted({s.parser for s in scores}))}.",
     ]
+    fewer: dict[str, list[str]] = {}
     for s in scores:
         asked, not_asked = s.counts["families"], s.counts["families_not_asked"]
         if not_asked:
             notes.append(
                 f"{s.model} was asked about {asked} of {asked + not_asked} strict families."
             )
-        lost = [
-            title
-            for name, title in (("mefr", "MEFR"), ("selrank", "SelRank"))
-            if s.measures[name].value is None
-        ]
+        lost = [t for n, t in COMPARED.items() if s.measures[n].value is None]
         if lost and s.measures["final"].value is not None:
-            notes.append(
-                f"{s.model}: {' and '.join(lost)} undefined, so its Final has fewer components: do not compare it."
-            )
+            fewer.setdefault(" and ".join(lost), []).append(s.model)
+    notes += [
+        f"{', '.join(models)}: {lost} undefined, so Final has fewer components: do not compare it."
+        for lost, models in fewer.items()
+    ]
     return table("vb-headline", "Headline results on the strict families.", columns, rows, *notes)
 
 
@@ -249,9 +254,9 @@ def sensitivity_table(scores: Sequence[Score]) -> Table | None:
     """How the ranking depends on the composite's weights; None for one model."""
     if len(scores) < 2:
         return None
-    found = sensitivity({s.model: {k: s.measures[k].value for k in WEIGHTS} for s in scores})
+    ranking = sensitivity({s.model: {k: s.measures[k].value for k in WEIGHTS} for s in scores})
     rows = [
-        (s.model, 100 * found.first[s.model], *found.ranks.get(s.model, (None, None)))
+        (s.model, 100 * ranking.first[s.model], *ranking.ranks.get(s.model, (None, None)))
         for s in scores
     ]
     return table(
@@ -259,7 +264,7 @@ def sensitivity_table(scores: Sequence[Score]) -> Table | None:
         "The ranking under other weights.",
         (*texts("Model"), "first (%)", "best rank", "worst rank"),
         rows,
-        f"{found.settings} weightings on a grid of 0.1: the order of {len(found.swaps)} of "
+        f"{ranking.settings} weightings on a grid of 0.1: the order of {len(ranking.swaps)} of "
         f"{len(scores) * (len(scores) - 1) // 2} pairs of models depends on them.",
     )
 
@@ -296,9 +301,9 @@ def statistics_table(families: Sequence[Family]) -> Table:
     """Table 1: families, strict ones and distinct base photos by category."""
     counts = []
     for category in WHAT_IT_TESTS:
-        own = [f for f in families if f.category is category]
-        photos = {f.images[0].sha256 for f in own if f.images[0] is not None}
-        counts.append((len(own), sum(f.strict for f in own), len(photos)))
+        families_of = [f for f in families if f.category is category]
+        photos = {f.images[0].sha256 for f in families_of if f.images[0] is not None}
+        counts.append((len(families_of), sum(f.strict for f in families_of), len(photos)))
     rows = [
         (c.value, tests, *n) for (c, tests), n in zip(WHAT_IT_TESTS.items(), counts, strict=True)
     ]
@@ -339,11 +344,7 @@ def cards(
             cells = []
             for place in (first, second):
                 cell, gold = CELLS[place], family.gold[place]
-                replies = tuple(
-                    ShownReply(model, glyph(item), _words(item))
-                    for model, items in scored.items()
-                    if (item := items.get(family.cell_id(cell))) is not None
-                )
+                replies = replies_to(family.cell_id(cell), scored, _words)
                 cells.append(
                     Shown(cell.value, family.question(cell), f"gold: {gold.value}", replies)
                 )

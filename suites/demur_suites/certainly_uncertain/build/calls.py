@@ -59,7 +59,7 @@ def replies(
         )
 
     async def all_of() -> dict[str, Response]:
-        requests = [request(*one) for one in asked]
+        requests = [request(*item_turns_photos) for item_turns_photos in asked]
         async with open_model(
             addresses, ModelOptions(ledger=out / "calls.sqlite", image_root=root)
         ) as opened:
@@ -69,9 +69,9 @@ def replies(
                     await lenient.complete(first)
             return {q.item: reply async for q, reply in complete_all(lenient, requests)}
 
-    found = run_sync(all_of())
-    note_asked_without(out, name_of(addresses[0]), *found.values())
-    return found
+    reply_of = run_sync(all_of())
+    note_asked_without(out, name_of(addresses[0]), *reply_of.values())
+    return reply_of
 
 
 def name_of(model: str) -> str:
@@ -109,22 +109,24 @@ class Form(NamedTuple):
         text = visible(reply).strip()
         if text.startswith("{"):
             try:
-                given = parsed_json(text)
+                fields = parsed_json(text)
             except ValueError:
                 return None
             texts = tuple(
-                " ".join(t.split()) for name in self.fields if isinstance(t := given.get(name), str)
+                " ".join(t.split())
+                for name in self.fields
+                if isinstance(t := fields.get(name), str)
             )
-            return texts if len(given) == len(texts) == len(self.fields) and all(texts) else None
-        lines = [_LINE.match(one) for one in text.splitlines() if one.strip()]
-        found = [(m[1].upper(), m[2].strip().strip("*").strip()) for m in lines if m]
+            return texts if len(fields) == len(texts) == len(self.fields) and all(texts) else None
+        lines = [_LINE.match(line) for line in text.splitlines() if line.strip()]
+        labelled = [(m[1].upper(), m[2].strip().strip("*").strip()) for m in lines if m]
         if (
-            len(found) < len(lines)
-            or tuple(name for name, _ in found) != self.labels
-            or not all(t for _, t in found)
+            len(labelled) < len(lines)
+            or tuple(name for name, _ in labelled) != self.labels
+            or not all(t for _, t in labelled)
         ):
             return None
-        return tuple(text for _, text in found)
+        return tuple(text for _, text in labelled)
 
     def read(self, reply: Response, id: str, stage: str, who: str) -> tuple[str, ...] | Drop:
         """The texts of a reply, or why it makes no pair.

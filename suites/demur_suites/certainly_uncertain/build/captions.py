@@ -26,10 +26,9 @@ from demur.corpora.formats import inside
 from demur_suites.certainly_uncertain.build.calls import Form, drop, name_of, replies
 from demur_suites.certainly_uncertain.build.salient import holds_answer, stems
 from demur_suites.certainly_uncertain.build.scenes import sample
-from demur_suites.certainly_uncertain.items import IDK, Pair, folded
+from demur_suites.certainly_uncertain.items import IDK, Pair, Uncertainty, folded
+from demur_suites.certainly_uncertain.refusal import declines
 from demur_suites.files import items_by_id, keep_image, prompt_text
-from demur_suites.refusal import declines
-from demur_suites.taxonomy import Uncertainty
 
 CATEGORIES = (
     Uncertainty.KNOWLEDGE,
@@ -164,8 +163,10 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
             "--writer is missing",
             cure="name the model that writes pairs: openai/gpt-4o, http://host:8000/v1#name, ...",
         )
-    given = Path(options["input"])
-    path, root, licences = (given, given.parent, {}) if options["input"] else sample("captions")
+    input_file = Path(options["input"])
+    path, root, licences = (
+        (input_file, input_file.parent, {}) if options["input"] else sample("captions")
+    )
     if not path.is_file():
         raise UsageError(
             "no such file of captions", item=str(path), cure="give --input captions.jsonl"
@@ -177,40 +178,44 @@ def from_captions(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> li
             problems.lines, more=problems.more, cure="mend these lines, or take them out"
         )
     held = [
-        one.model_copy(update={"licence": one.licence or licences.get(one.image, "")})
-        for one in held
+        captioned.model_copy(
+            update={"licence": captioned.licence or licences.get(captioned.image, "")}
+        )
+        for captioned in held
     ]
     photos = _photos(held, Path(options["photos"]) if options["photos"] else root, out)
-    asked = [  # what a category's prompts begin with, a server reads once
-        (f"{one.id}-{category}", prompt(category, one.caption), ())
+    prompts = [  # what a category's prompts begin with, a server reads once
+        (f"{captioned.id}-{category}", prompt(category, captioned.caption), ())
         for category in CATEGORIES
-        for one in held
-        if not isinstance(photos[one.id], str)
+        for captioned in held
+        if not isinstance(photos[captioned.id], str)
     ]
-    found = replies(str(options["writer"]), asked, out, seed=seed, schema=FORM.schema)
-    made: list[Pair | Drop] = []
+    replies_by_id = replies(str(options["writer"]), prompts, out, seed=seed, schema=FORM.schema)
+    pairs_and_drops: list[Pair | Drop] = []
     had: set[tuple[str, str]] = set()
-    for one in held:
-        photo = photos[one.id]
+    for captioned in held:
+        photo = photos[captioned.id]
         for category in CATEGORIES:
-            id = f"{one.id}-{category}"
+            id = f"{captioned.id}-{category}"
             if isinstance(photo, str):
-                made.append(drop(id, "caption", "photo cannot be read", photo))
+                pairs_and_drops.append(drop(id, "caption", "photo cannot be read", photo))
                 continue
-            pair = _made(id, one, category, photo, found[id], name_of(str(options["writer"])))
+            pair = _made(
+                id, captioned, category, photo, replies_by_id[id], name_of(str(options["writer"]))
+            )
             if isinstance(pair, Pair):
-                key = (photo.sha256 if photo else one.id, folded(pair.idk_question))
+                key = (photo.sha256 if photo else captioned.id, folded(pair.idk_question))
                 if key in had:
                     why = "its unanswerable question stands under another category already"
                     pair = drop(id, "caption", why, pair.idk_question)
                 had.add(key)
-            made.append(pair)
-    return made
+            pairs_and_drops.append(pair)
+    return pairs_and_drops
 
 
 def _made(
     id: str,
-    one: Captioned,
+    captioned: Captioned,
     category: Uncertainty,
     photo: ImageRef | None,
     reply: Response,
@@ -220,7 +225,7 @@ def _made(
     if isinstance(texts, Drop):
         return texts
     written = Written(*texts)
-    why = fault(written, one.caption)
+    why = fault(written, captioned.caption)
     copied = {
         folded(q) for _, good in examples(category) for q in (good.idk_question, good.question)
     }
@@ -240,21 +245,21 @@ def _made(
         idk_answer=IDK,
         idk_image=photo,
         route="caption",
-        split=one.split,
-        licence=one.licence,
-        provenance={"caption": one.caption, "writer": writer, "why": written.idk_answer},
+        split=captioned.split,
+        licence=captioned.licence,
+        provenance={"caption": captioned.caption, "writer": writer, "why": written.idk_answer},
     )
 
 
 def _photos(held: Sequence[Captioned], root: Path, out: Path) -> dict[str, ImageRef | str | None]:
     """The photo of each caption, copied below ``images/``: a reference, None without one, or why it cannot be read."""
-    made: dict[str, ImageRef | str | None] = {}
-    for one in held:
-        made[one.id] = None
-        if one.image:
+    photos: dict[str, ImageRef | str | None] = {}
+    for captioned in held:
+        photos[captioned.id] = None
+        if captioned.image:
             try:
-                data = read_uri(inside(root, one.image).relative_to(root).as_posix(), root)
-                made[one.id] = keep_image(out, data, 16)
+                data = read_uri(inside(root, captioned.image).relative_to(root).as_posix(), root)
+                photos[captioned.id] = keep_image(out, data, 16)
             except (DataError, StorageError, ValueError) as error:
-                made[one.id] = str(error)
-    return made
+                photos[captioned.id] = str(error)
+    return photos

@@ -18,8 +18,8 @@ from demur_suites.certainly_uncertain.build.photo_pairs import YES_NO
 from demur_suites.certainly_uncertain.build.salient import PRESENCE, holds_answer, stems
 from demur_suites.certainly_uncertain.build.scenes import Asked, Scene
 from demur_suites.certainly_uncertain.items import Pair
+from demur_suites.certainly_uncertain.refusal import declines
 from demur_suites.files import prompt_text
-from demur_suites.refusal import declines
 
 FORM = Form(("Q", "A1", "A2"), ("Q", "A1", "A2"))
 _TELLTALE = re.compile(
@@ -72,19 +72,19 @@ def with_new_questions(
     """Pairs with a question by a model that saw both photos; each pair of photos is shown once."""
     prompt = Template(prompt_text("demur_suites.certainly_uncertain", "extraneous.v1.md"))
     pairs: list[Pair] = []
-    for one in made:
-        if isinstance(one, Drop):
-            yield one
+    for pair_or_drop in made:
+        if isinstance(pair_or_drop, Drop):
+            yield pair_or_drop
         else:
-            pairs.append(one)
-    asked = [
+            pairs.append(pair_or_drop)
+    prompts = [
         (p.id, (prompt.substitute(thing=p.provenance["object"]),), (p.image, p.idk_image))
         for p in pairs
         if p.image is not None and p.idk_image is not None
     ]
-    found = replies(model, asked, out, root=out, seed=seed, schema=FORM.schema)
+    reply_of = replies(model, prompts, out, root=out, seed=seed, schema=FORM.schema)
     for pair in pairs:
-        yield _made(pair, found[pair.id], name_of(model))
+        yield _made(pair, reply_of[pair.id], name_of(model))
 
 
 def _made(pair: Pair, reply: Response, model: str) -> Pair | Drop:
