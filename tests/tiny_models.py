@@ -124,3 +124,79 @@ def vision_model(folder: Path) -> Path:
         chat_template=TEMPLATE,
     ).save_pretrained(folder)
     return folder
+
+
+def grounding_models(folder: Path) -> tuple[Path, Path]:
+    """A GroundingDINO and a SAM of random weights, each a folder."""
+    transformers = seeded(images=True)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *"abcdefghijklmnopqrstuvwxyz"]
+    words += [f"##{w}" for w in words[6:]]
+    detector, segmenter = folder / "detector", folder / "segmenter"
+    detector.mkdir(parents=True)
+    (detector / "vocab.txt").write_text("\n".join(words) + "\n")
+    small = {"num_hidden_layers": 1, "num_attention_heads": 2}
+    backbone = transformers.SwinConfig(
+        image_size=64,
+        patch_size=4,
+        embed_dim=8,
+        depths=[1, 1, 1, 1],
+        num_heads=[1, 1, 2, 2],
+        window_size=4,
+        out_features=["stage2", "stage3", "stage4"],
+    )
+    text = transformers.BertConfig(
+        vocab_size=len(words),
+        hidden_size=16,
+        intermediate_size=16,
+        max_position_embeddings=64,
+        **small,
+    )
+    config = transformers.GroundingDinoConfig(
+        backbone_config=backbone,
+        text_config=text,
+        d_model=32,
+        num_queries=12,
+        encoder_layers=1,
+        decoder_layers=2,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_text_len=64,
+    )
+    transformers.GroundingDinoForObjectDetection(config).save_pretrained(detector)
+    transformers.GroundingDinoProcessor(
+        transformers.GroundingDinoImageProcessor(size={"shortest_edge": 64, "longest_edge": 96}),
+        transformers.BertTokenizerFast(vocab_file=str(detector / "vocab.txt")),
+    ).save_pretrained(detector)
+    sides = {"image_size": 64, "patch_size": 16}
+    seeing = transformers.SamVisionConfig(
+        hidden_size=16,
+        output_channels=16,
+        window_size=2,
+        global_attn_indexes=[0],
+        mlp_dim=16,
+        initializer_range=0.5,
+        num_pos_feats=8,
+        **sides,
+        **small,
+    )
+    prompted = transformers.SamPromptEncoderConfig(hidden_size=16, **sides)
+    drawing = transformers.SamMaskDecoderConfig(
+        hidden_size=16,
+        mlp_dim=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        iou_head_hidden_dim=16,
+    )
+    transformers.SamModel(
+        transformers.SamConfig(
+            vision_config=seeing, prompt_encoder_config=prompted, mask_decoder_config=drawing
+        )
+    ).save_pretrained(segmenter)
+    transformers.SamProcessor(
+        transformers.SamImageProcessor(
+            size={"longest_edge": 64}, pad_size={"height": 64, "width": 64}
+        )
+    ).save_pretrained(segmenter)
+    return detector, segmenter

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_models
 from errors import raises
 from PIL import Image, ImageDraw
 
 from demur.cli import main
 from demur.core.errors import MissingExtra, UsageError
+from demur.core.records import Response
 from demur.testing import running
 from demur_suites.certainly_uncertain.build import (
     captions,
@@ -21,7 +24,8 @@ from demur_suites.certainly_uncertain.build import (
     photo_questions,
 )
 from demur_suites.certainly_uncertain.build.captions import FORM, Written, fault
-from demur_suites.certainly_uncertain.build.salient import salient
+from demur_suites.certainly_uncertain.build.salient import named_by, salient
+from demur_suites.certainly_uncertain.build.scenes import read_gqa
 from demur_suites.certainly_uncertain.suite import CertainlyUncertain
 from tests.served import refusing
 
@@ -252,12 +256,205 @@ def test_ids_of_scenes_neither_leave_the_folder_nor_share_photos(photos, tmp_pat
     assert "has this id too" in (out / "dropped.jsonl").read_text()
 
 
+def test_gqa_files_are_read_by_the_objects_that_questions_are_about(tmp_path, photos):
+    lawn({(20, 30, 60, 70): "red"}).save(photos / "7.jpg")
+    graphs = {
+        "7": {
+            "width": 200,
+            "height": 120,
+            "objects": {
+                "1": {"name": "ball", "x": 16, "y": 24, "w": 48, "h": 50},
+                "2": {"name": "dot", "x": 1, "y": 1, "w": 0, "h": 2},
+            },
+        },
+        "9": {"width": 1, "height": 1, "objects": ["1"]},
+        "8": {
+            "width": 0,
+            "height": 0,
+            "objects": {"1": {"name": "x", "x": 0, "y": 0, "w": 1, "h": 1}},
+        },
+    }
+    questions = {
+        "q1": {
+            "imageId": "7",
+            "question": "What colour is the ball?",
+            "answer": "red",
+            "annotations": {"question": {"4": "1"}, "answer": {}, "fullAnswer": {}},
+        },
+        "q2": {"imageId": "7", "question": "Is it sunny?", "answer": "yes", "annotations": {}},
+        "q3": {
+            "imageId": "8",
+            "question": "What is it?",
+            "answer": "x",
+            "annotations": {"question": {"0": "1"}},
+        },
+        "q4": ["not", "a", "question"],
+        "q5": {
+            "imageId": "7",
+            "question": "What is it?",
+            "answer": "x",
+            "annotations": {"question": ["1"]},
+        },
+        "q6": {
+            "imageId": "9",
+            "question": "What is it?",
+            "answer": "x",
+            "annotations": {"question": {"0": "1"}},
+        },
+    }
+    (tmp_path / "g.json").write_text(json.dumps(graphs))
+    (tmp_path / "q.json").write_text(json.dumps(questions))
+    *lost, scene, one, other = read_gqa(tmp_path / "g.json", tmp_path / "q.json")
+    assert [(d.sample, d.reason) for d in (*lost, one, other)] == [
+        ("q4", "question cannot be read"),
+        ("q5", "question cannot be read"),
+        ("q2", "about no object of the scene graph"),
+        ("8", "objects of the scene graph cannot be read"),
+        ("9", "objects of the scene graph cannot be read"),
+    ]
+    assert (scene.questions[0].object, len(scene.objects)) == ("ball", 1)
+    out = CertainlyUncertain().build(
+        tmp_path / "set",
+        source="gqa",
+        input=str(tmp_path / "g.json"),
+        questions=str(tmp_path / "q.json"),
+        photos=str(photos),
+    )
+    told = [json.loads(line) for line in (out / "dropped.jsonl").read_text().splitlines()]
+    assert [d["sample"] for d in told] == ["q4", "q5", "q2", "8", "9"]
+    assert CertainlyUncertain().open(out).items[0].route == "scene-graph"
+    assert CertainlyUncertain().open(out).items[0].idk_answer in {
+        "I don't know.",
+        "I don't see any ball.",
+        "There is no ball in the image.",
+        "I can't see any ball.",
+    }
+
+
 def test_labels_decide_what_a_question_is_about():
     assert salient("What is the man holding?", "an umbrella", ["man", "umbrella"]) == "man"
     assert salient("What is he holding?", "an umbrella", ["man", "umbrella"]) == "umbrella"
     assert salient("Is there a man?", "yes", ["man"]) is None
     assert salient("What colour is the kite?", "red", ["man"]) is None
     assert salient("Какого цвета мяч", "red", ["стол"]) is None
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_grounding_dino_and_sam_are_loaded_from_folders_and_make_pairs(photos, tmp_path):
+    """Real loading and both real networks, of random weights: where they point is noise, what is done with it is not."""
+    detector, segmenter = tiny_models.grounding_models(tmp_path / "weights")
+    found = inpainting.Grounded.open(str(detector), str(segmenter))
+    photo = Image.open(photos / "a.png").convert("RGB")
+    boxes = found.boxes(photo, "Ball.", threshold=0.0, text_threshold=0.0)
+    assert boxes
+    assert all(0 <= x0 <= x1 <= 1 and 0 <= y0 <= y1 <= 1 for x0, y0, x1, y1 in boxes)
+    assert found.boxes(photo, "ball", threshold=1.0) == []
+    assert (
+        found.boxes(photo, "ball", threshold=0.0, text_threshold=1.0) == []
+    )  # no word of the phrase: no box
+    mask = found.mask(photo, (0.1, 0.2, 0.5, 0.8))
+    assert (mask.shape, mask.dtype) == ((120, 200), bool)
+    scenes = {
+        "id": "g",
+        "image": "a.png",
+        "questions": [{"question": "What colour is the ball?", "answer": "red", "object": "ball"}],
+    }
+    (photos / "one.jsonl").write_text(json.dumps(scenes) + "\n")
+    given = {
+        "source": "scenes",
+        "input": str(photos / "one.jsonl"),
+        "mask": f"sam:{detector},{segmenter}",
+        "dilate": 1,
+    }
+    with contextlib.suppress(UsageError):  # noise may cover the whole photo, or nothing of it
+        CertainlyUncertain().build(tmp_path / "set", **given)
+    lines = [(tmp_path / "set" / name).read_text() for name in ("pairs.jsonl", "dropped.jsonl")]
+    [made] = [json.loads(line) for line in "".join(lines).splitlines()]
+    assert made.get("id", made.get("sample")) == "g-1"
+    assert made.get("reason") != "mask cannot be made"
+    with raises(UsageError, item=f"{segmenter}, {detector}", cure="--mask box"):
+        inpainting.Grounded.open(str(segmenter), str(detector))
+    for bad in ("sam:one", "box:a,b", "hand"):
+        with raises(UsageError, "mask="):
+            CertainlyUncertain().build(tmp_path / "bad", **(given | {"mask": bad}))
+
+
+@pytest.mark.parametrize(
+    ("reply", "label", "why"),
+    [
+        ("The red ball.", "red ball", ""),
+        ("Relevant object: kite", "kite", ""),
+        ("NA", "", "nothing"),
+        ("n/a.", "", "nothing"),
+        ("I think the question is about the ball", "", "no name"),
+        ("ball\nkite", "", "no name"),
+        ("", "", "no name"),
+        ("球", "", "no name"),
+    ],
+)
+def test_what_a_model_names_is_one_name_or_a_reason(reply, label, why):
+    found = named_by(Response(text=reply))
+    assert found.label == label
+    assert why in found.why
+
+
+@pytest.mark.integration
+def test_a_model_that_sees_the_photo_says_what_a_question_is_about(photos, tmp_path):
+    def seeing(body: dict) -> str:
+        picture, text = body["messages"][0]["content"]
+        assert picture["image_url"]["url"].startswith("data:image/png;base64,")
+        assert (
+            "Name one of these, or na: ball, box" in text["text"]
+            or "Question: What colour is the lawn?" in text["text"]
+        )
+        asked = text["text"].rpartition("Question: ")[2]
+        return {
+            "What colour are": "The balls.",
+            "What colour is t": "na",
+            "Is it day or nig": "It is a long story, na",
+            "Is the ball red?": "ball",
+        }[asked[:16].strip()]
+
+    out = tmp_path / "set"
+    with running(reply=seeing) as server:
+        words = [
+            "suite",
+            "build",
+            NAME,
+            "--out",
+            str(out),
+            "--source",
+            "scenes",
+            "--input",
+            str(photos / "scenes.jsonl"),
+            "--finder",
+            f"http://127.0.0.1:{server.port}/v1#seer",
+            "--dilate",
+            "6",
+        ]
+        assert main(words) == 0
+        assert (
+            server.requests == 5
+        )  # the kite is named in the file, photos that cannot be read are not shown
+        assert main(words) == 0
+        assert server.requests == 5
+    assert [(p.id, p.provenance["object"]) for p in CertainlyUncertain().open(out).items] == [
+        ("a-1", "balls")
+    ]
+    dropped = {
+        d["sample"]: d["reason"]
+        for d in map(json.loads, (out / "dropped.jsonl").read_text().splitlines())
+    }
+    assert dropped == {
+        "a-2": "the model names nothing that can be taken out",
+        "a-3": "the model's reply is no name",
+        "a-4": "asks for yes or no: answered without the thing too",
+        "a-5": "thing not found",
+        "b-0": "photo cannot be read",
+        "c-0": "photo cannot be read",
+        "d-1": "the model names nothing that can be taken out",
+    }
 
 
 def test_the_control_keeps_what_the_question_names(photos, tmp_path):

@@ -182,7 +182,7 @@ def _system_context(pool: SampledPool, encoder: Encoder, folder: Path, work: Wor
 def _packages(recipe: BuildRecipe) -> dict[str, Callable[[], object]]:
     """What needs packages that a plain install lacks -> a function that raises `MissingExtra` if they are missing."""
     retrievals = map(recipe.retrieval_of, recipe.sources)
-    needed = {
+    needed: dict[str, tuple[Callable[[], object], bool]] = {
         "topics": (need_bertopic, recipe.topics == "bertopic"),
         "indexes": (load_faiss, any(r.negatives in ("mined", "both") for r in retrievals)),
     }

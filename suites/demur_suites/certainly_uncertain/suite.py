@@ -62,7 +62,7 @@ class CertainlyUncertain(Suite[Pair, Score]):
     )
 
     def make_items(self, out: Path, seed: int, options: Mapping[str, Any]) -> Path:
-        """A set from the sample's photos, scenes or captions; see `demur_suites.certainly_uncertain.build`."""
+        """A set from the sample's photos, scenes, GQA or captions; see `demur_suites.certainly_uncertain.build`."""
         return build(out, options, seed=seed)
 
     def write_export(

@@ -1,4 +1,4 @@
-"""Building sets of pairs: from the sample's photos, from scenes with boxes, from captions.
+"""Building sets of pairs: from the sample's photos, from scenes with boxes, from GQA's files, from captions.
 
 `build` writes ``pairs.jsonl``, the photos, ``dropped.jsonl`` (what made no pair, and why) and ``manifest.json``.
 """
@@ -19,20 +19,31 @@ from demur_suites.options import Option
 OPTIONS = (
     Option(
         "source",
-        "sample: its photos; scenes: photos with boxes; captions: questions from texts",
+        "sample: its photos; scenes, gqa: photos with boxes; captions: questions from texts",
         "sample",
-        ("sample", "scenes", "captions"),
+        ("sample", "scenes", "gqa", "captions"),
     ),
     Option(
         "input",
-        "file of scenes or of captions (JSONL; else the sample's captions)",
+        "file of scenes, of GQA's scene graphs, or of captions (JSONL; else the sample's captions)",
         "",
     ),
+    Option("questions", "gqa: its file of questions", ""),
     Option("photos", "folder of the photos; by default the folder of the input", ""),
+    Option(
+        "finder",
+        "photos: a model that sees them and names the thing a question is about; else its label",
+        "",
+    ),
     Option(
         "asker",
         "photos: a model that sees both photos and writes their question; else the scenes' own",
         "",
+    ),
+    Option(
+        "mask",
+        "box (offline): the whole box; or sam or sam:DETECTOR,SEGMENTER: GroundingDINO and SAM (extra hf)",
+        "box",
     ),
     Option(
         "fill",
@@ -54,7 +65,7 @@ def build(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> Path:
 
     Raises:
         UsageError: an input is missing, or nothing became a pair.
-        MissingExtra: OpenCV or onnxruntime is not installed.
+        MissingExtra: OpenCV, torch or transformers is not installed.
     """
     if options["source"] == "captions":
         from demur_suites.certainly_uncertain.build.captions import from_captions
@@ -95,7 +106,8 @@ def build(out: Path, options: Mapping[str, Any], *, seed: int = 0) -> Path:
 def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[Pair | Drop]:
     from demur_suites.certainly_uncertain.build import inpainting, photo_questions
     from demur_suites.certainly_uncertain.build.photo_pairs import Maker
-    from demur_suites.certainly_uncertain.build.scenes import read_scenes, sample, unread
+    from demur_suites.certainly_uncertain.build.salient import named
+    from demur_suites.certainly_uncertain.build.scenes import read_gqa, read_scenes, sample, unread
 
     problems = Problems()
     if options["source"] == "sample":
@@ -105,9 +117,17 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
             for s in read_scenes(file, problems)
         ]
     else:
-        file = _input(options["input"])
+        file = _named(options["input"], "input")
         root = Path(options["photos"]) if options["photos"] else file.parent
-        scenes = list(read_scenes(file, problems))
+        if options["source"] == "gqa":
+            scenes = []
+            for one in read_gqa(file, _named(options["questions"], "questions")):
+                if isinstance(one, Drop):
+                    yield one
+                else:
+                    scenes.append(one)
+        else:
+            scenes = list(read_scenes(file, problems))
     yield from unread(problems)
     inpainting.cv()
     fill = inpainting.inpaint
@@ -116,18 +136,26 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
         if kind != "lama" or not place:
             raise UsageError(f"fill={options['fill']!r}", cure="opencv, or lama:FILE")
         fill = inpainting.lama(Path(place))
+    kind, _, place = str(options["mask"]).partition(":")
+    detector, comma, segmenter = place.partition(",")
+    if kind not in ("box", "sam") or bool(place) != bool(comma) or (place and kind != "sam"):
+        raise UsageError(f"mask={options['mask']!r}", cure="box, sam, or sam:DETECTOR,SEGMENTER")
     scenes = scenes[: options["limit"] or None]
     if options["asker"]:
         scenes = [photo_questions.things_of(scene) for scene in scenes]
+    grounded = inpainting.Grounded.open(detector, segmenter) if kind == "sam" else None
     maker = Maker(
         root,
         out,
         seed=seed,
         fill=fill,
+        grounded=grounded,
+        names=named(options["finder"], scenes, root, out, seed=seed) if options["finder"] else None,
         new_questions=bool(options["asker"]),
         control=options["control"] == "yes",
         dilate=options["dilate"],
         filled=str(options["fill"]).partition(":")[0],
+        route="scene-graph" if options["source"] == "gqa" else "image",
     )
     results = (pair_or_drop for scene in scenes for pair_or_drop in maker.pairs(scene))
     yield from (
@@ -137,11 +165,11 @@ def _from_images(out: Path, options: Mapping[str, Any], seed: int) -> Iterable[P
     )
 
 
-def _input(text: str) -> Path:
+def _named(text: str, name: str) -> Path:
     if not text:
         raise UsageError(
-            "--input is missing",
-            cure="give --input FILE; suites/docs/certainly_uncertain.md has the forms",
+            f"--{name} is missing",
+            cure=f"give --{name} FILE; suites/docs/certainly_uncertain.md has the forms",
         )
     path = Path(text)
     if not path.is_file():

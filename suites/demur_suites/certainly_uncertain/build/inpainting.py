@@ -1,6 +1,6 @@
 """Taking things out of a photo: a mask of the thing, grown a little, and the hole filled.
 
-    masks   a given mask; a given box
+    masks   a given mask; a given box; GroundingDINO and SAM of the extra ``hf``
     fills   OpenCV on a small copy, blended with grain from around the hole, which can be seen; LaMa as ONNX
 
 Photos have at most `SIDE` pixels on their longer side; float boxes are (x0, y0, x1, y1) as shares of width and height.
@@ -11,18 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from demur.core.errors import MissingExtra, UsageError
+from demur.core.vision_ops import ensure_torchvision
 from demur_suites.extras import importing
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Pixels = npt.NDArray[np.uint8]
 """uint8 [height, width, 3], RGB."""
 Mask = npt.NDArray[np.bool_]
 """bool [height, width]."""
+Box = tuple[float, float, float, float]
 
 SIDE = 640
 """Longer side of the made photos, in pixels."""
@@ -159,3 +164,83 @@ def lama(file: Path) -> Any:
         return np.asarray(np.where(mask[:, :, None], whole, photo), dtype=np.uint8)
 
     return fill
+
+
+DETECTOR, SEGMENTER = "IDEA-Research/grounding-dino-tiny", "facebook/sam-vit-base"
+
+
+class Grounded(NamedTuple):
+    """GroundingDINO and SAM of transformers: a phrase to boxes, a box to its mask."""
+
+    detector: Any
+    reader: Any
+    segmenter: Any
+    processor: Any
+
+    @classmethod
+    def open(cls, detector: str = "", segmenter: str = "") -> Grounded:
+        """Load both, from folders or by their names on a hub (`DETECTOR`, `SEGMENTER` unless given).
+
+        Raises:
+            MissingExtra: transformers or torch is not installed.
+            UsageError: the weights cannot be loaded.
+        """
+        detector, segmenter = detector or DETECTOR, segmenter or SEGMENTER
+        try:
+            ensure_torchvision()
+            import transformers
+
+            hub: Any = transformers  # no type information for what it holds
+            hub.utils.logging.disable_progress_bar()
+            for name, kind in ((detector, "grounding-dino"), (segmenter, "sam")):
+                if (found := hub.AutoConfig.from_pretrained(name).model_type) != kind:
+                    raise ValueError(
+                        f"{name} holds {found}, not {kind}"
+                    )  # it would be filled with random weights
+            return cls(
+                hub.GroundingDinoForObjectDetection.from_pretrained(detector).eval(),
+                hub.AutoProcessor.from_pretrained(detector),
+                hub.SamModel.from_pretrained(segmenter).eval(),
+                hub.SamProcessor.from_pretrained(segmenter),
+            )
+        except ImportError as error:
+            what = "transformers, torch and torchvision"
+            raise MissingExtra("masks by GroundingDINO and SAM", extra="hf", module=what) from error
+        except (OSError, ValueError, RuntimeError, KeyError, AttributeError) as error:
+            raise UsageError(
+                f"the weights cannot be loaded: {str(error).splitlines()[0]}",
+                item=f"{detector}, {segmenter}",
+                cure="name folders that hold them: --mask sam:DETECTOR,SEGMENTER; or use --mask box",
+            ) from error
+
+    def boxes(
+        self, photo: Image, phrase: str, threshold: float = 0.3, text_threshold: float = 0.25
+    ) -> list[Box]:
+        """Boxes of a phrase, by the paper's two thresholds; boxes of no word of the phrase are left out."""
+        import torch
+
+        given = self.reader(
+            images=photo, text=phrase.lower().rstrip(". ") + ".", return_tensors="pt"
+        )
+        with torch.inference_mode():
+            output = self.detector(**given)
+        [found] = self.reader.post_process_grounded_object_detection(
+            output, given["input_ids"], threshold=threshold, text_threshold=text_threshold
+        )
+        boxes = found["boxes"].clamp(0, 1).tolist()  # as shares, where no size is given
+        return [
+            tuple(box) for box, words in zip(boxes, found["text_labels"], strict=False) if words
+        ]  # [""] for no box
+
+    def mask(self, photo: Image, box: Box) -> Mask:
+        """The mask of the thing in a box."""
+        import torch
+
+        pixels = [float(v) for v in pixels_of(box, photo.width, photo.height)]
+        given = self.processor(photo, input_boxes=[[pixels]], return_tensors="pt")
+        with torch.inference_mode():
+            output = self.segmenter(**given, multimask_output=False)
+        masks = self.processor.image_processor.post_process_masks(
+            output.pred_masks, given["original_sizes"], given["reshaped_input_sizes"]
+        )
+        return np.asarray(masks[0][0, 0].numpy(), dtype=bool)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,8 +26,8 @@ from demur.corpora.formats import inside
 from demur_suites.certainly_uncertain.build import inpainting
 from demur_suites.certainly_uncertain.build.calls import drop
 from demur_suites.certainly_uncertain.build.inpainting import LEAST, MOST, Mask, Pixels
-from demur_suites.certainly_uncertain.build.salient import salient, stems
-from demur_suites.certainly_uncertain.build.scenes import Scene
+from demur_suites.certainly_uncertain.build.salient import Named, salient, stems
+from demur_suites.certainly_uncertain.build.scenes import Scene, Thing
 from demur_suites.certainly_uncertain.items import IDK, Pair, Uncertainty
 
 if TYPE_CHECKING:
@@ -127,20 +127,26 @@ class Maker:
         out: folder of the set; photos go below ``images/``.
         seed: of templates, controls and grain.
         fill: `inpainting.inpaint`, or LaMa's.
+        grounded: GroundingDINO and SAM instead of whole boxes.
+        names: the thing of each question, by a model (`salient.named`); None for rules.
         new_questions: a model writes new questions from the photos (`photo_questions`): one of each thing is enough.
         control: whether to make controls.
         dilate: per cent of their own mean side by which masks are grown.
         filled: how holes are filled, for the pairs' provenance.
+        route: ``image``, or ``scene-graph`` where boxes and questions are those of scene graphs.
     """
 
     root: Path
     out: Path
     seed: int = 0
     fill: Fill = inpainting.inpaint
+    grounded: inpainting.Grounded | None = None
+    names: Mapping[str, Named] | None = None
     new_questions: bool = False
     control: bool = True
     dilate: float = inpainting.GROWTH
     filled: str = inpainting.OFFLINE
+    route: str = "image"
     _written: dict[str, ImageRef] = field(default_factory=dict, init=False)
 
     def pairs(self, scene: Scene) -> Iterator[Pair | Drop]:
@@ -156,13 +162,11 @@ class Maker:
             return
         array = np.asarray(photo)
         without: dict[str, Without | tuple[str, str]] = {}
-        labels = [o.label for o in scene.objects]
-        abouts = [q.object or salient(q.question, q.answer, labels) for q in scene.questions]
-        for number, (asked, label) in enumerate(zip(scene.questions, abouts, strict=True), start=1):
-            id = f"{scene.id}-{number}"
-            if not label:
-                why = "not about a thing that can be taken out"
-                yield drop(id, STAGE, why, asked.question)
+        abouts = [self._about(scene, number) for number in range(1, len(scene.questions) + 1)]
+        for number, (asked, about) in enumerate(zip(scene.questions, abouts, strict=True), start=1):
+            id, label = f"{scene.id}-{number}", about.label
+            if about.why:
+                yield drop(id, STAGE, about.why, about.detail)
                 continue
             if self.new_questions and isinstance(without.get(label), Without):
                 continue
@@ -173,10 +177,10 @@ class Maker:
                 continue
             if label not in without:
                 questions_of_label = [
-                    q for q, a in zip(scene.questions, abouts, strict=True) if a == label
+                    q for q, a in zip(scene.questions, abouts, strict=True) if a.label == label
                 ]
                 words = stems(" ".join(f"{q.question} {q.answer}" for q in questions_of_label))
-                without[label] = self._without(scene, array, label, words)
+                without[label] = self._without(scene, photo, array, label, words)
             result = without[label]
             yield (
                 self._pair(scene, number, label, array, result)
@@ -185,11 +189,11 @@ class Maker:
             )
 
     def _without(
-        self, scene: Scene, array: Pixels, label: str, words: set[str]
+        self, scene: Scene, photo: Image, array: Pixels, label: str, words: set[str]
     ) -> Without | tuple[str, str]:
         """The photo without a thing, its mask and its control; or why there is none, and details."""
         try:
-            mask = self._mask(array, scene, label)
+            mask = self._mask(photo, array, scene, label)
         except (DataError, StorageError, ValueError) as error:
             return "mask cannot be made", f"{label}: {error}"
         if mask is None:
@@ -202,6 +206,19 @@ class Maker:
         if change < CHANGE:
             return "taking it out changes nothing", f"{label}: {change:.1f} grey levels"
         return Without(without, mask, self._control(array, mask, scene, label, words))
+
+    def _about(self, scene: Scene, number: int) -> Named:
+        asked = scene.questions[number - 1]
+        if asked.object:
+            return Named(asked.object)
+        if self.names is not None:
+            return self.names[f"{scene.id}-{number}"]
+        found = salient(asked.question, asked.answer, [o.label for o in scene.objects])
+        return (
+            Named(found)
+            if found
+            else Named("", "not about a thing that can be taken out", asked.question)
+        )
 
     def _read(self, name: str) -> bytes:
         return read_uri(inside(self.root, name).relative_to(self.root).as_posix(), self.root)
@@ -219,11 +236,14 @@ class Maker:
         photo.thumbnail((inpainting.SIDE, inpainting.SIDE))
         return photo, scene.model_copy(update={"objects": tuple(things)})
 
-    def _mask(self, array: Pixels, scene: Scene, label: str) -> Mask | None:
+    def _mask(self, photo: Image, array: Pixels, scene: Scene, label: str) -> Mask | None:
         """Of all things with that label (a plural or a longer name is the same), grown; None where there is none."""
         things = [o for o in scene.objects if same(o.label, label)]
         high, wide = array.shape[:2]
         covered = np.zeros((high, wide), dtype=bool)
+        if not things and self.grounded is not None:
+            boxes = self.grounded.boxes(photo, label)
+            things = [Thing(label=label, box=b) for b in boxes if b[0] < b[2] and b[1] < b[3]]
         for thing in things:
             if thing.mask:
                 with open_image(
@@ -233,7 +253,11 @@ class Maker:
                         np.asarray(mask.convert("RGB").convert("L").resize((wide, high))) > 127
                     )
             elif thing.box is not None:
-                covered |= inpainting.mask_of_box(array, thing.box)
+                covered |= (
+                    self.grounded.mask(photo, thing.box)
+                    if self.grounded
+                    else inpainting.mask_of_box(array, thing.box)
+                )
         return inpainting.grown(covered, self.dilate) if covered.any() else None
 
     def _control(
@@ -296,7 +320,7 @@ class Maker:
             if other is None
             else self._save(f"{name}-control-{slug}.jpg", other.photo),
             mask=self._save(f"{name}-mask-{slug}.png", black_white),
-            route="image",
+            route=self.route,
             split=scene.split,
             provenance={
                 "photo": scene.image,

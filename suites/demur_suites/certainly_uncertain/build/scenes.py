@@ -1,4 +1,4 @@
-"""Scenes: photos with labelled boxes and questions.
+"""Scenes: photos with labelled boxes and questions, read from our own lines or from GQA's files.
 
 A line of a scenes file:
 
@@ -6,18 +6,22 @@ A line of a scenes file:
      "questions": [{"question": "What colour is the dog?", "answer": "brown", "object": "dog"}], "licence": "..."}
 
 Boxes are (x0, y0, x1, y1), as shares of width and height or in pixels; an object may name a ``mask`` file (white on
-black, by any segmenter) instead. Where ``object`` is left out, it is the label that the question names.
+black) instead. Where ``object`` is left out, it is the label that the question names, or what ``--finder`` says; what
+has neither box nor mask needs ``--mask sam``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
+from demur.core.errors import UsageError
 from demur.core.records import Drop, Record
-from demur.core.store import Problems, read_jsonl
+from demur.core.store import Problems, read_jsonl, read_text, why_invalid
 from demur.sample import atlas
 from demur_suites.certainly_uncertain.build.calls import drop
 from demur_suites.files import items_by_id
@@ -78,3 +82,108 @@ def unread(problems: Problems) -> Iterator[Drop]:
     """Lines of an input that cannot be read, as drops."""
     for line in problems.summary():
         yield drop(line.partition(": ")[0], "input", "line cannot be read", line)
+
+
+class _Object(BaseModel):
+    name: str = Field(min_length=1)
+    x: float
+    y: float
+    w: float
+    h: float
+
+
+class _Graph(BaseModel):
+    width: float = Field(gt=0)
+    height: float = Field(gt=0)
+    objects: dict[str, _Object]
+
+    def things(self) -> Iterator[Thing]:
+        """Its objects that have an area, with boxes as shares of width and height."""
+        for o in self.objects.values():
+            if o.w > 0 and o.h > 0:
+                x0, y0, x1, y1 = (
+                    o.x / self.width,
+                    o.y / self.height,
+                    (o.x + o.w) / self.width,
+                    (o.y + o.h) / self.height,
+                )
+                yield Thing(label=o.name, box=(x0, y0, x1, y1))
+
+
+class _Question(BaseModel, coerce_numbers_to_str=True):
+    imageId: str
+    question: str = Field(min_length=1)
+    answer: str = Field(min_length=1)
+    annotations: dict[str, dict[str, str]] = {}
+
+
+def read_gqa(graphs: Path, questions: Path) -> Iterator[Scene | Drop]:
+    """Scenes of GQA: its scene graphs (boxes of every object) and its questions, which name the objects they are about.
+
+    A question whose annotations name no object of the graph is a `Drop`. Photos are ``<image id>.jpg``.
+
+    Args:
+        graphs: ``train_sceneGraphs.json``: image id -> width, height, objects (name, x, y, w, h).
+        questions: ``train_balanced_questions.json``: id -> imageId, question, answer, annotations.
+    """
+    stage = "scene-graph"
+    held, asked = _json(graphs), _json(questions)
+    of_image: dict[str, dict[str, _Question]] = {}
+    for id, row in asked.items():
+        try:
+            question = _Question.model_validate(row)
+        except ValidationError as error:
+            yield drop(id, stage, "question cannot be read", why_invalid(error))
+        else:
+            of_image.setdefault(question.imageId, {})[id] = question
+    for image, own in of_image.items():
+        things: list[Thing] = []
+        names: dict[str, str] = {}
+        try:
+            if image in held:
+                graph = _Graph.model_validate(held[image])
+                things, names = (
+                    list(graph.things()),
+                    {id: o.name for id, o in graph.objects.items()},
+                )
+        except ValidationError as error:
+            yield drop(
+                image, stage, "objects of the scene graph cannot be read", why_invalid(error)
+            )
+            continue
+        about = []
+        for id, q in own.items():
+            named = [
+                o
+                for part in ("question", "fullAnswer", "answer")
+                for o in q.annotations.get(part, {}).values()
+            ]
+            subject = next((names[o] for o in named if o in names), None)
+            if subject is None:
+                yield drop(id, stage, "about no object of the scene graph", q.question)
+            else:
+                about.append(Asked(question=q.question, answer=q.answer, object=subject))
+        if about:
+            yield Scene(
+                id=image,
+                image=f"{image}.jpg",
+                objects=tuple(things),
+                questions=tuple(about),
+                licence="see GQA's terms",
+            )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            "not JSON", item=str(path), cure="give GQA's file as it was downloaded"
+        ) from error
+    if not isinstance(found, dict):
+        raise UsageError(
+            "not a JSON object with ids as keys",
+            item=str(path),
+            cure="give GQA's file as it was downloaded",
+        )
+    return found
