@@ -170,11 +170,8 @@ def test_verify_fails_where_gold_is_told_without_reading(frozen, capsys):
     assert "retrieval.chunk" in line
     assert release.findings == [line]
     assert main(["release", "verify", str(release.folder), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out) == {
-        "release": str(release.folder),
-        "sound": False,
-        "problems": [line],
-    }
+    said = json.loads(capsys.readouterr().out)
+    assert (said["sound"], said["problems"]) == (False, [line])
     with raises(ReleaseError, item=release.folder, cure="release verify"):
         push(release, "hf:nobody/r")
 
