@@ -233,7 +233,7 @@ def check_encoder(encoder: Encoder) -> None:
             )
             assert ask([], space).shape == (0, dims), f"{at}: nothing gives no rows"
     if isinstance(encoder, Fusing) and encoder.fuses:
-        shape = np.shape(encoder.together(texts, images))
+        shape = np.shape(encoder.together(["who is it?", "why?", "a red fox"], images))
         assert shape == (3, encoder.dims["joint"]), f"{where}: together gives {shape}"
     if encoder.similarity == "maxsim":
         return
