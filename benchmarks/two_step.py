@@ -271,11 +271,12 @@ def print_ways(facts: dict[str, Any]) -> dict[str, Any]:
     shares = {
         "two steps / all": {c: ours[c] / whole[c] for c in whole},
         "of passages": {
-            c: (ours[c] - pages[c]) / (whole[c] - pages[c]) for c in whole if whole[c] > pages[c]
+            c: (ours[c] - pages[c]) / (whole[c] - pages[c]) for c in whole if c != "peak MB"
         },
     }
-    for name, row in shares.items():
-        print(f"{name:24}" + "".join(f"{row[c]:12.3f}" for c in whole))
+    for name, row in shares.items():  # the peak of all pages is that of their lists
+        cells = (f"{row[c]:.3f}" if c in row else "-" for c in whole)
+        print(f"{name:24}" + "".join(f"{cell:>12}" for cell in cells))
     return {"totals": totals, "shares": shares}
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import minilm_fp32
 import pytest
 import tiny_encoders
-from curation_world import folder
+import yaml
+from curation_world import GATES, folder
 from errors import raises
 
 from demur.cli import main
@@ -19,6 +20,7 @@ from demur.indexing.build import build_index
 from demur.indexing.encoders import open_encoder
 from demur.indexing.folder import checked_manifest
 from demur.indexing.options import IndexOptions
+from demur.release import Release
 from demur.retrieval.indexes import open_searcher, read_corpora, search
 
 pytestmark = [
@@ -186,6 +188,40 @@ def test_a_killed_build_of_late_interaction_goes_on(towns, models, tmp_path, mon
     assert whole == stopped
     shards = len(stopped["parts/passages/shards.jsonl"].splitlines()) - 1
     assert len(calls) == shards + 1  # the two before the stop were not made again
+
+
+@pytest.mark.slow
+def test_a_recipe_with_all_of_them_becomes_a_release(models, tmp_path):
+    """A fused model for pages and looks, late interaction for passages, a cross-encoder to order them."""
+    recipe = {
+        "name": "towns",
+        "version": "1.0.0",
+        "sources": [{"name": "generic", "path": str(folder(tmp_path / "towns", n=14))}],
+        "gates": GATES,
+        "retest": 3,
+        "rules": {"k_min": 1},
+        "retrieval": {
+            "encoder": models["fused"],
+            "text_encoder": models["late"],
+            "cross_encoder": str(tiny_encoders.cross_encoder(tmp_path / "cross")),
+            "text": 4,
+            "visual": 2,
+        },
+    }
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    out = tmp_path / "out"
+    assert main(["build", str(tmp_path / "recipe.yaml"), "--out", str(out)]) == 0
+    assert main(["release", "verify", str(out / "release")]) == 0
+    parts = read_json(out / "index" / "towns" / "manifest.json")["parts"]
+    assert parts["passages"]["kind"] == "maxsim"
+    assert "images" not in parts  # nothing asks for them
+    samples = list(Release.open(out / "release").samples())
+    modes = {e.mode for sample in samples for e in sample.negatives}
+    assert "image->image" in modes
+    assert any(mode.endswith("text->text reranked") for mode in modes)
+    recalls = json.dumps(read_json(out / "release" / "recall.json"))
+    assert "image+text->title+summary" in recalls
+    assert "image+text->text" not in recalls  # passages lie in another space
 
 
 def test_an_encoder_without_images_says_so_before_work(towns, models, tmp_path, capsys):
