@@ -18,7 +18,7 @@ from demur.core.text import stream_safe
 
 SHORTEST = 4
 """Letters of the shortest words that are searched for; most texts have shorter ones."""
-_SPELT_OUT = re.compile(rf"(?:\. ?[^\W\d_]){{{SHORTEST - 1}}}")
+_SPELT_OUT = re.compile(rf"\. ?[^\W\d_](?:\. ?[^\W\d_]){{{SHORTEST - 2}}}")
 """Letters with points that are read as one word: N.A.S.A. It begins at the first point, which is found fast."""
 _LETTERS = re.compile(f"[{''.join(chr(code) for code in _PLAIN)}]")
 _OTHERS = frozenset({*_SPELLINGS.values(), *_ROMAN.values()})

@@ -46,7 +46,7 @@ make a release from a recipe, resumable; --plan prints calls and cost | build re
 make a release with more gating models, asking only what is new | rebuild OLD --add-gate model:openai/o3
 show what happened to one sample, kept or dropped, and why | explain demo-out/release SAMPLE
 measure how many samples stay as gating models are added | convergence recipe.yaml
-show, verify, compare or push a release folder | release verify demo-out/release
+show, verify, compare or push a release folder, write its qrels | release verify demo-out/release
 ask systems in four scenarios, and judge their answers | run demo-out/release --system reader --out runs
 vary distractors, strictness, modality and position | sweep demo-out/release --system reader --distractors 0:10
 write the questions for a system that demur does not run | asks demo-out/release -o asks.jsonl --images pictures

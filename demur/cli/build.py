@@ -149,6 +149,7 @@ def print_built(built: Built, *, as_json: bool) -> int:
                 "calls_of_algorithm1": built.algorithm1,
                 "funnel": [s.model_dump() for s in built.funnel],
                 "retest": release.manifest["retest"],
+                "findings": release.findings,
             }
         )
         return 0

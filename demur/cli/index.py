@@ -271,7 +271,10 @@ def _search(args: argparse.Namespace) -> int:
         count = index.write_run(
             open_release(args.questions), args.run_file, k=args.k, mode=args.mode, pages=args.pages
         )
-        say(plain(f"{args.run_file}: hits of {count:,} questions"))
+        if args.json:
+            print_json({"file": str(args.run_file), "questions": count})
+        else:
+            say(plain(f"{args.run_file}: hits of {count:,} questions"))
         return 0
     hits = index.search(text, image=args.image, k=args.k, mode=args.mode, pages=args.pages)
     if args.json:

@@ -84,26 +84,24 @@ _BITS = [1 << place for place in range(1024)]
 
 
 @lru_cache(maxsize=65_536)
-def _sketch(text: str) -> tuple[int, int]:
-    """(the words of a text as a set of 1024 bits, the number of words)."""
-    words = _words(text)
-    places = {hash(word) & 1023 for word in words}
-    return sum(map(_BITS.__getitem__, places)), len(words)
-
-
-def _may_repeat(text: str, other_text: str, threshold: float) -> bool:
-    """A cheap test before `same_text`, never False where that is True: do the texts share enough words?
+def _sketch(text: str, threshold: float) -> tuple[int, float]:
+    """(the words of a text as a set of 1024 bits, how many of them a text that repeats it shares at least).
 
     Every word that the other text lacks costs the five-gram that begins with it, except among the last four words. So
     the shorter text may lack at most four words more than it may lack five-grams.
     """
-    (a, n), (b, m) = _sketch(text), _sketch(other_text)
-    if n < SHINGLE or m < SHINGLE:
-        return True
-    shared, tail, allowed_loss = a & b, SHINGLE - 1, 1 - threshold if threshold < 1 else 0.0
-    if (a ^ shared).bit_count() <= tail + allowed_loss * (n - tail):
-        return True
-    return (b ^ shared).bit_count() <= tail + allowed_loss * (m - tail)
+    words = _words(text)
+    if len(words) < SHINGLE:
+        return 0, -math.inf
+    bits = sum(map(_BITS.__getitem__, {hash(word) & 1023 for word in words}))
+    tail = SHINGLE - 1
+    return bits, bits.bit_count() - tail - max(0.0, 1 - threshold) * (len(words) - tail)
+
+
+def _may_repeat(text: str, other_text: str, threshold: float) -> bool:
+    """A cheap test before `same_text`, never False where that is True: do the texts share enough words?"""
+    (a, of_a), (b, of_b) = _sketch(text, threshold), _sketch(other_text, threshold)
+    return (a & b).bit_count() >= min(of_a, of_b)
 
 
 def same_text(text: str, other_text: str, threshold: float = TEXT_NEAR) -> bool:

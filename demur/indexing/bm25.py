@@ -43,7 +43,8 @@ Method = Literal["lucene", "okapi"]
 K1, B = 1.5, 0.75
 """Saturation of the term frequency, and share of length normalisation: the defaults of bm25s and rank-bm25."""
 RANK_BM25_MOST = 10_000
-"""Passages that rank-bm25 itself scores: it reads all of them for each query word, and holds them in memory."""
+"""Passages that rank-bm25 itself scores: it reads all of them for each query word, so that a query takes some 30 ms
+(``benchmarks/lexical.py --passages 10000``), and holds them in memory."""
 _CORPUS = "corpus.words.json"
 _DTYPE: dict[Method, np.dtype[Any]] = {
     "lucene": np.dtype(np.float32),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from demur.release.evidence import ToldApart
 from demur.release.facts import facts_of
 
 CONFORMS_TO = "http://mlcommons.org/croissant/RAI/1.0"
@@ -124,6 +125,8 @@ def _measured_biases(manifest: Mapping[str, Any]) -> Iterator[str]:
             f"Topics by {drift['by']}: gating moved the largest share by {drift['largest_change']:.1f} points "
             f"(permutation p = {drift['p']:.4f})."
         )
+    for row in manifest.get("told_apart") or ():
+        yield from ToldApart.model_validate(row).findings
 
 
 def _limits(manifest: Mapping[str, Any]) -> Iterator[str]:

@@ -24,6 +24,8 @@ from demur.core.store import Problems, digest, seed_of
 from demur.core.untrusted import trusting
 from demur.core.uris import read_image
 from demur.curation.build import sample_pool as drawing
+from demur.curation.build.decisions import funnel
+from demur.curation.build.estimate import _drawn_notes
 from demur.curation.build.rebuild import carry_over
 from demur.curation.build.recipe import SourceSpec
 from demur.curation.build.sample_pool import sample_sources
@@ -214,6 +216,11 @@ def test_a_limit_is_drawn_from_what_the_topics_leave_and_a_higher_one_adds_to_it
         assert drawn == [id_ for id_ in ids if id_ in drawn]
         assert smaller <= set(drawn)
         assert found.sizes == every.sizes
+        (step, *_) = funnel(found, {})
+        assert step.dropped.get("not drawn", 0) == len(ids) - len(drawn)
+        assert [str(len(drawn)) in note for note in _drawn_notes(found)] == [True] * (
+            len(drawn) < len(ids)
+        )
         smaller = set(drawn)
     firsts = {
         sample_sources([spec(towns, limit=1)], tmp_path / "pool", seed=seed).samples[0].id

@@ -66,7 +66,7 @@ def test_pages_are_of_a_size_that_people_read():
     too_long = {page: n for page in PAGES if (n := words(page)) > limits.get(page, 1200)}
     assert not too_long
     assert words(ROOT / "CHANGELOG.md") <= limits[ROOT / "CHANGELOG.md"]
-    assert sum(map(words, (ROOT / "docs" / "design").glob("*.md"))) <= 2500
+    assert sum(map(words, (ROOT / "docs" / "design").glob("*.md"))) <= 2900
 
 
 def test_pages_that_are_left_out_have_a_test_of_their_own():

@@ -18,6 +18,7 @@ from test_stage_two import ENCODERS, GATES, demur, files, written
 
 from demur.core import plugins
 from demur.core.vision_ops import ensure_torchvision
+from demur.indexing import gpu
 from demur.indexing.encoders import open_encoder
 from demur.release import Release
 from demur.testing import check_encoder
@@ -41,6 +42,17 @@ def test_the_page_names_encoders_as_the_recipe_does():
     assert {gate["system"].rpartition("#")[2] for gate in yaml.safe_load(example)["gates"]} == set(
         re.findall(r"vllm serve (\S+)", PAGE)
     )
+
+
+def test_faiss_is_asked_for_before_sources_are_read(tmp_path, monkeypatch):
+    sources = [{"name": "infoseek", "path": "not-read"}]
+    recipe = written(tmp_path, sources, preset="vlm-deflectionbench")
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    gpu.load_faiss.cache_clear()
+    told = demur("build", recipe, "--out", tmp_path / "out", code=2)
+    gpu.load_faiss.cache_clear()
+    assert "pip install 'demur[cpu]', or pip install 'demur[gpu]'" in told
+    assert "not-read" not in told
 
 
 @pytest.mark.heavy

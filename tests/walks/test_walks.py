@@ -311,6 +311,28 @@ def test_who_goes_by_length_place_title_or_origin_is_near_chance(walk, cheat):
         assert 0.4 < higher < 0.6
 
 
+@pytest.mark.parametrize("walk", ["six"], indirect=True)
+@pytest.mark.parametrize("cheat", cheats.BY_NUMBER, ids=lambda cheat: cheat.__name__)
+def test_who_counts_is_right_unless_as_many_pieces_are_asked_for(walk, cheat):
+    """Realistic shows gold beside Adversarial's distractors: in the paper too the number tells."""
+    samples = [s for s in walk.samples.values() if len(s.negatives) > 6]
+    assert {s.source for s in samples} == set(native.SIX)
+    with_gold, paper, alike = (
+        [cheat(s.question, cheats.shown(s, scenario)) for s in samples]
+        for scenario in (
+            "realistic(k=1)",
+            "adversarial(k=1)",
+            "adversarial(k=1,pieces=as-realistic)",
+        )
+    )
+
+    def higher(others):
+        return np.mean([(g > o) + (g == o) / 2 for g in with_gold for o in others])
+
+    assert higher(paper) > 0.55
+    assert 0.4 < higher(alike) < 0.6
+
+
 def test_what_the_release_says_of_its_evidence_is_counted_again(walk):
     shown = json.loads(demur("release", "show", walk.release.folder, "--json"))["evidence"]
     assert [one["source"] for one in shown] == sorted({s.source for s in walk.samples.values()})

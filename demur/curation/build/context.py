@@ -29,6 +29,7 @@ from demur.curation.gates.scheduler import ask_in_waves, ask_states
 from demur.curation.gates.spec import GateSpec
 from demur.evaluation.preflight import preflight
 from demur.indexing.encoders import Encoder, check_encoder_name, open_encoder
+from demur.indexing.gpu import load_faiss
 from demur.judge.base import Judge, JudgeContext, open_judge
 from demur.models.batch import batches_of_command
 from demur.models.run import run_sync
@@ -100,6 +101,8 @@ class Work(TypedDict, total=False):
 
 def open_inputs(recipe: BuildRecipe, out: Path, work: Work) -> tuple[Encoder, Inputs]:
     """Record the recipe in the build folder, open its encoder, and read its sources."""
+    for need in _packages(recipe).values():  # reported before the sources are read
+        need()
     steps = work.get("steps", QUIET)
     steps.stage("read the sources")
     stated = FolderRecipe(recipe, work.get("base", Path()), work.get("skip_bad", False), out)
@@ -114,8 +117,6 @@ async def open_context(
 ) -> AsyncIterator[BuildContext]:
     """Read the sources, and open judge, encoder, gates and monitors."""
     steps, folder = work.get("steps", QUIET), out / "build"
-    if recipe.topics == "bertopic":  # a missing package is reported before the sources are read
-        need_bertopic()
     judge_context = JudgeContext(
         folder / "calls.sqlite", work.get("concurrency"), prices=work.get("prices")
     )
@@ -178,6 +179,17 @@ def _system_context(pool: SampledPool, encoder: Encoder, folder: Path, work: Wor
     )
 
 
+def _packages(recipe: BuildRecipe) -> dict[str, Callable[[], object]]:
+    """What needs packages that a plain install lacks -> a function that raises `MissingExtra` if they are missing."""
+    retrievals = map(recipe.retrieval_of, recipe.sources)
+    needs: dict[str, Callable[[], object]] = {}
+    if recipe.topics == "bertopic":
+        needs["topics"] = need_bertopic
+    if any(r.negatives in ("mined", "both") for r in retrievals):
+        needs["indexes"] = load_faiss
+    return needs
+
+
 async def unready(recipe: BuildRecipe) -> list[str]:
     """What a build would refuse to start for, a line each: packages, encoders, and the keys and servers of models.
 
@@ -195,9 +207,8 @@ async def unready(recipe: BuildRecipe) -> list[str]:
         **{name: partial(check_encoder_name, name) for name in sorted(encoders)},
         **{name: partial(open_gate, name, 0) for name in specs},
         JUDGE: partial(open_judge, recipe.judge),
+        **_packages(recipe),
     }
-    if recipe.topics == "bertopic":
-        checks["topics"] = need_bertopic
     lines = []
     for name, check in checks.items():
         try:
