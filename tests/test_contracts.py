@@ -178,13 +178,18 @@ def test_a_kind_that_breaks_the_contract_is_told(tmp_path, monkeypatch):
         check_index("careless_index:Careless")
 
 
+def one_number(encoder, queries, space):
+    return [[1]]
+
+
 @pytest.mark.parametrize(
     ("mode", "told"),
     [
         (SimpleMode("nowhere", "text", "documents"), "nowhere"),
         (SimpleMode("titles", "text", "documents"), "pages"),
         (SimpleMode("looks", "both", "documents"), "one alone"),
-        (SimpleMode("titles", "both", "pages", lambda encoder, queries, space: [[1]]), "(1, 1)"),
+        (SimpleMode("titles", "both", "pages", lambda encoder, queries, space: [[1]]), "no name"),
+        (SimpleMode("titles", "both", "pages", one_number), "(1, 1)"),
     ],
 )
 def test_a_mode_that_breaks_the_contract_is_told(mode, told):

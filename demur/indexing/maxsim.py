@@ -63,12 +63,11 @@ class MaxSim:
         )
         with storage_errors(folder / LENGTHS):
             lengths = np.fromfile(folder / LENGTHS, "<i4").astype(np.int64)
-        ends = np.cumsum(lengths)
-        if len(lengths) != self.count or (lengths < 1).any() or ends[-1:] != len(self._tokens):
+        if (len(lengths), lengths.sum()) != (self.count, len(self._tokens)) or (lengths < 1).any():
             raise IndexFileError(
                 f"its lengths are not those of {self.count} documents", item=folder / LENGTHS
             )
-        self._starts: Rows = np.concatenate([np.zeros(1, np.int64), ends])
+        self._starts: Rows = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
     @cached_property
     def vectors(self) -> Floats:

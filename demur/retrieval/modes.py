@@ -83,8 +83,8 @@ class SimpleMode(NamedTuple):
     by: Literal["text", "image", "both"]
     finds: Literal["documents", "pages"]
     embed: Callable[[Encoder, Sequence[Query], str], Any] | None = None
-    """(encoder, queries, space) -> (n, d) float32, for a mode with vectors of its own; None: the encoder's of the text,
-    of the image, or of both read as one."""
+    """(encoder, queries, space) -> (n, d) float32, for a mode with vectors of its own: a function with a name. None: the
+    encoder's of the text, of the image, or of both read as one."""
 
     @property
     def key(self) -> str:

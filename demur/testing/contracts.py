@@ -233,7 +233,7 @@ def check_encoder(encoder: Encoder) -> None:
             )
             assert ask([], space).shape == (0, dims), f"{at}: nothing gives no rows"
     if isinstance(encoder, Fusing) and encoder.fuses:
-        shape = np.shape(encoder.together(texts, images))
+        shape = np.shape(encoder.together(["who is it?", "why?", "a red fox"], images))
         assert shape == (3, encoder.dims["joint"]), f"{where}: together gives {shape}"
     if encoder.similarity == "maxsim":
         return
@@ -362,6 +362,8 @@ def check_mode(mode: str | SimpleMode, encoder: Encoder) -> None:
         fuses = isinstance(encoder, Fusing) and encoder.fuses
         assert checked.by != "both" or fuses, f"{where}: {encoder.name} embeds one alone"
         return
+    named = getattr(checked.embed, "__name__", "<lambda>") != "<lambda>"
+    assert named, f"{where}: embed has no name, by which the vectors of a query are kept"
     space = stored_names({s: encoder for s in encoder.dims})[parts[checked.part].space]
     words = ("a red fox", "the Danube", "who?")
     queries = [

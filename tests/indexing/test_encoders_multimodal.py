@@ -74,6 +74,8 @@ def test_a_text_and_an_image_are_one_where_the_model_reads_them_so(model, encode
     assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
     assert np.abs(rows[0] - rows[1]).max() > 1e-4  # another image
     assert np.abs(rows[0] - rows[2]).max() > 1e-4  # another text
+    with raises(DataError, item=encoder.name, cure="shorten"):
+        encoder.together(["word " * 2000], [RED])
     alone = encoder.together(["who?"], [RED])
     assert np.abs(alone[0] - rows[2]).max() < 1e-4
 

@@ -124,6 +124,16 @@ def test_documents_are_compared_by_their_means(world, tmp_path):
     assert np.allclose(vectors, [d.mean(0) for d in documents], atol=1e-5)
 
 
+def test_an_index_of_nothing_finds_nothing(world, tmp_path):
+    np.save(tmp_path / "vectors.npy", np.zeros((0, DIMS), np.float32))
+    (tmp_path / "lengths.i32").write_bytes(b"")
+    part = {"dims": DIMS, "count": 0, "tokens": 0, "largest_norm": 0.0}
+    index = MaxSim(tmp_path, part)
+    assert (index.search(world[1], 3).rows == -1).all()
+    assert (index.search_subset(world[1], [np.arange(0)] * 20, 3).rows == -1).all()
+    assert index.vectors.shape == (0, DIMS)
+
+
 def test_what_cannot_be_searched_is_named(world, tmp_path):
     documents, queries = world
     index = index_of(tmp_path, documents)

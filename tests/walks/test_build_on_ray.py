@@ -23,7 +23,7 @@ def nodes(monkeypatch):
     tests = Path(__file__).parents[1]
     there = [tests.parent, tests, tests / "walks"]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, there)))
-    ray.init(num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=2, num_gpus=2, include_dashboard=False, log_to_driver=False)
     yield ray
     ray.shutdown()
 

@@ -182,11 +182,12 @@ def _system_context(pool: SampledPool, encoder: Encoder, folder: Path, work: Wor
 def _packages(recipe: BuildRecipe) -> dict[str, Callable[[], object]]:
     """What needs packages that a plain install lacks -> a function that raises `MissingExtra` if they are missing."""
     retrievals = map(recipe.retrieval_of, recipe.sources)
-    needed: dict[str, tuple[Callable[[], object], bool]] = {
-        "topics": (need_bertopic, recipe.topics == "bertopic"),
-        "indexes": (load_faiss, any(r.negatives in ("mined", "both") for r in retrievals)),
-    }
-    return {name: need for name, (need, is_needed) in needed.items() if is_needed}
+    needs: dict[str, Callable[[], object]] = {}
+    if recipe.topics == "bertopic":
+        needs["topics"] = need_bertopic
+    if any(r.negatives in ("mined", "both") for r in retrievals):
+        needs["indexes"] = load_faiss
+    return needs
 
 
 async def unready(recipe: BuildRecipe) -> list[str]:

@@ -228,8 +228,9 @@ class SentenceTransformersEncoder:
 
         Raises:
             UsageError: the model embeds a text or an image, not both as one.
-            DataError: an image is so thin that it cannot be resized.
+            DataError: an image is so thin that it cannot be resized, or a text so long that both do not fit.
         """
+        width = space_of(self, space, "images")
         if not self.fuses:
             raise UsageError(
                 "it does not embed a text and an image as one",
@@ -240,7 +241,16 @@ class SentenceTransformersEncoder:
             {"text": text, "image": self.prepared(image)}
             for text, image in zip(texts, images, strict=True)
         ]
-        return self._joined(self._in_batches(pairs, role), space_of(self, space, "images"))
+        try:
+            return self._joined(self._in_batches(pairs, role), width)
+        except (
+            ValueError
+        ) as error:  # the processors of transformers say so of a text that they would cut
+            raise DataError(
+                f"a text and its image cannot be read as one: {reason_of(error)}",
+                item=self.name,
+                cure="shorten the text",
+            ) from error
 
     def cut(self, texts: Sequence[str], space: str = "text", *, role: Role = "passage") -> int:
         """How many texts are longer than the model reads, so that their end is not embedded."""
