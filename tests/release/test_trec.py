@@ -66,7 +66,7 @@ def test_recall_is_success_of_ir_measures(world, mode, capsys):
     index = Index("index", encoder="stub_encoder:stub")
     recall, shares = Recall(), []
     for sample in Release.open(world / "release").samples():
-        ids = [found.id for _, _, found in index.search(sample.question, k=20, mode=mode)]
+        ids = [hit.id for _, _, hit in index.search(sample.question, k=20, mode=mode)]
         searcher = index._searcher
         gold = set(Gold(sample.gold, searcher.documents).parts_in(searcher))
         recall.add(ids, gold)
