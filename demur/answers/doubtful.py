@@ -1,9 +1,9 @@
 """May a text state an answer in another shape than `demur.answers.holds` reads? Then it is no safe distractor.
 
 Texts and answers are read once more with look-alike letters as Latin ones and words joined that a line's end divides.
-Besides, one rule for names: a part of the answer's name stands in the text as a name, and what is written beside it is
-of that name too, in full or as initials. "A. Einstein", "Einstein, Albert" and "Einstein" may be Albert Einstein; Alfred
-Einstein is another man, as Queen Victoria is no lake.
+Besides, one rule for names: the last word of the answer's name is a name in the text, and what is written beside it is of
+that name too, in full or as initials, or a title. "A. Einstein", "Einstein, Albert" and "Einstein" may be Albert Einstein; Alfred
+Einstein is another man.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def may_hold(spec: AnswerSpec, question: str) -> Callable[[str], bool]:
     >>> [may(text) for text in ("Einstein, A.: Zur Elektrodynamik", "Alb\u0435rt Ein-\nstein", "Alfred Einstein")]
     [True, True, False]
     """
-    if spec.kind not in ("string", "parts") or spec.number is not None:
+    if spec.kind not in ("string", "parts") or spec.number is not None or not spec.accepted:
         return lambda text: False
     plain_forms = tuple(tuple(_plain(part) for part in form) for form in spec.accepted)
     plain_spec = spec.model_copy(update={"accepted": plain_forms})

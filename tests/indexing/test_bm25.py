@@ -76,12 +76,12 @@ def test_okapi_is_rank_bm25_itself_and_beyond_its_size_has_the_same_scores(tmp_p
         monkeypatch.setattr(bm25, "NUMBA_FROM", least)
         large, engine = okapi(tmp_path / f"large-{least}", texts)
         assert engine == "bm25s"
-        one, other = small.search(queries, 20), large.search(queries, 20)
-        assert (one.rows == other.rows).all(), "ordered by (score, row)"
-        assert np.allclose(one.scores, other.scores, rtol=0, atol=1e-5)
+        of_rank, of_bm25s = small.search(queries, 20), large.search(queries, 20)
+        assert (of_rank.rows == of_bm25s.rows).all(), "ordered by (score, row)"
+        assert np.allclose(of_rank.scores, of_bm25s.scores, rtol=0, atol=1e-5)
     candidates = [np.arange(0, 10_000, 7)] * len(queries)
-    one, other = (index.search_subset(queries, candidates, 5) for index in (small, large))
-    assert (one.rows == other.rows).all()
+    of_rank, of_bm25s = (index.search_subset(queries, candidates, 5) for index in (small, large))
+    assert (of_rank.rows == of_bm25s.rows).all()
 
 
 def test_a_corpus_without_words_and_a_foreign_list_of_words(tmp_path):

@@ -5,6 +5,7 @@ import random
 import ir_measures
 import pytest
 from ir_measures import R, Success
+from strategies import Images
 
 from demur.cli import main
 from demur.core.records import AnswerSpec, Document, Evidence, Role, Sample
@@ -65,7 +66,7 @@ def test_recall_is_success_of_ir_measures(world, mode, capsys):
     index = Index("index", encoder="stub_encoder:stub")
     recall, shares = Recall(), []
     for sample in Release.open(world / "release").samples():
-        ids = [found.id for _, _, found in index.search(sample.question, k=20, mode=mode)]
+        ids = [hit.id for _, _, hit in index.search(sample.question, k=20, mode=mode)]
         searcher = index._searcher
         gold = set(Gold(sample.gold, searcher.documents).parts_in(searcher))
         recall.add(ids, gold)
@@ -123,3 +124,31 @@ def test_questions_and_run_belong_together_and_are_all_queries(words, named, wor
     error = capsys.readouterr().err
     assert named in error
     assert error.count("\n") == 1
+
+
+def test_a_question_with_a_picture_searches_by_both(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    documents = [
+        Document(id=f"d{n}", title=f"T{n}", text=f"w{n} w1", page=f"d{n}") for n in range(5)
+    ]
+    write_records(tmp_path / "kb.jsonl", documents)
+    images = Images()
+    sample = Sample(
+        id="q",
+        source="x",
+        question="w1?",
+        images=(images.ref((9, 9, 9)),),
+        answers=AnswerSpec(accepted=(("answer",),)),
+        gold=(Evidence.of(documents[0], Role.GOLD),),
+    )
+    step = FunnelStep(stage="pool", entered=1, kept=1)
+    draft = Draft(
+        name="x", version="1.0.0", samples=[sample], read_image=images.read, funnel=[step]
+    )
+    freeze(tmp_path / "release", draft)
+    assert main(["index", "build", "kb.jsonl", "--out", "index", *ENCODER]) == 0
+    search = ["index", "search", "index", *ENCODER, "--questions", "release", "--run", "run.trec"]
+    assert main([*search, "-k", "3"]) == 0
+    rows = list(ir_measures.read_trec_run("run.trec"))
+    assert [row.query_id for row in rows] == ["q"] * 3
+    assert {row.doc_id for row in rows} < {d.id for d in documents}

@@ -81,7 +81,9 @@ def mine(
     gold = gold or Gold(sample.gold, stock.documents)
     negatives: list[Evidence] = []
     drops: list[Drop] = []
-    for kind in filter(options.quotas.get, options.quotas):
+    for kind, quota in options.quotas.items():
+        if not quota:
+            continue
         so_far = sample.model_copy(update={"negatives": (*sample.negatives, *negatives)})
         result = results.get(kind, SearchResult(()))
         mined = mine_kind(kind, so_far, result, options, stock, gold)
