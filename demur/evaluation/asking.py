@@ -20,7 +20,7 @@ from demur.evaluation.options import RunOptions
 from demur.evaluation.preflight import preflight
 from demur.evaluation.rejudge import grown_from
 from demur.evaluation.run_folder import Task, known_answers
-from demur.evaluation.runner import Plan, commonest, run
+from demur.evaluation.runner import Plan, ask_ahead, commonest, run
 from demur.indexing.encoders import open_encoder
 from demur.judge.base import Judge, JudgeContext, open_judge
 from demur.models.batch import batching
@@ -269,13 +269,17 @@ def ask_opened(
             checks = preflight({**unfinished, **judges}, [t.ask for t in tasks], stored=stored)
             for line in run_sync(checks):
                 steps.warn(line)
-        for folder, opened_system in zip(folders, opened, strict=True):
-            if options.fresh and isinstance(opened_system.system, ModelSystem):
-                _drop_cached_replies(opened_system.system, tasks, options.calls)
-            own_plan = plan._replace(
-                tasks=planned_for[folder], caveat=opened_system.caveat, grows=grown is not None
-            )
-            with batching(options.batch, steps):
+            if options.batch:
+                models = [n for n, each in unfinished.items() if isinstance(each, ModelSystem)]
+                run_sync(ask_ahead([(unfinished[n], ask) for n in models for ask in open_asks[n]]))
+            for folder, opened_system in zip(folders, opened, strict=True):
+                if options.fresh and isinstance(opened_system.system, ModelSystem):
+                    _drop_cached_replies(opened_system.system, tasks, options.calls)
+                own_plan = plan._replace(
+                    tasks=planned_for[folder],
+                    caveat=opened_system.caveat,
+                    grows=grown is not None,
+                )
                 run(folder, opened_system.system, judge, own_plan, options, caps=caps, steps=steps)
     finally:
         for opened_system in opened:  # also those that were not asked

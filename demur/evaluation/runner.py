@@ -118,6 +118,15 @@ async def answer_of(system: System, ask: Ask) -> Response:
     return Response(error=f"the answer is malformed, {why}") if why else response
 
 
+async def ask_ahead(asks: Sequence[tuple[System, Ask]]) -> None:
+    """Ask several models in the same waves of batches; their runs find the replies in the ledger."""
+    try:
+        await in_waves(lambda pair: answer_of(*pair), asks, MAX_IN_FLIGHT)
+    finally:
+        for system in {system for system, _ in asks}:
+            await system.close()
+
+
 class Plan(NamedTuple):
     """The questions of a run.
 

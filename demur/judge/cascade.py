@@ -77,15 +77,16 @@ class Cascade:
         if verdict.status is not Status.GRADED:
             return self._under_own_id(verdict)
         if not self._is_sure(verdict):
-            self.counts["model"] += 1
-            return self._under_own_id(await self._grade_by_model(ask, response, answers))
-        self.counts["local"] += 1
+            by_model = await self._grade_by_model(ask, response, answers)
+            self.counts["model"] += 1  # after the call, which may be put off until its batch
+            return self._under_own_id(by_model)
         if self._is_checked(ask):
-            self.counts["checked"] += 1
             second = await self._grade_by_model(ask, response, answers)
+            self.counts["checked"] += 1
             if second.status is Status.GRADED:
                 self.counts["both"] += 1
                 self.counts["agreed"] += second.outcome is verdict.outcome
+        self.counts["local"] += 1
         return self._under_own_id(verdict)
 
     @property

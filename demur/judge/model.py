@@ -136,8 +136,8 @@ class ModelJudge:
             if shown_answer.forged
             else ""
         )
-        self.counts["forged"] += bool(shown_answer.forged)
         if shown_answer.doubted:  # no model can grade what it is not shown
+            self.counts["forged"] += bool(shown_answer.forged)
             return self._grade_locally(ask, response, answers)
         text = self._text(ask, shown_answer, answers)
         try:
@@ -149,6 +149,7 @@ class ModelJudge:
         except (ItemError, TransientError) as error:  # what concerns all answers is raised
             cure = f" - {error.cure}" if error.cure else ""
             return self._unjudged(ask, f"{brief(error.message, 200)}{cure}")
+        self.counts["forged"] += bool(shown_answer.forged)
         if outcome is None:
             return self._unjudged(ask, why + forged, reply)
         credit = self.credit(reply.text)

@@ -462,6 +462,7 @@ def keep_replies(
         endpoint: that was asked; reads refusals.
     """
     replies: dict[bytes, BatchReply] = {}
+    entries: list[Entry] = []
     for line in lines:
         try:
             value = loose_json(line)
@@ -478,8 +479,7 @@ def keep_replies(
             try:
                 answer, _ = wire.read_paid(raw, served_by=endpoint.name if endpoint else "batch")
                 cost = cost_if_known(price_of(sent[0].model), answer.usage, "batch")
-                entry = Entry.of(key, sent[0].model, sent[1].item, raw, answer, cost)
-                ledger.unsaved.append(entry)
+                entries.append(Entry.of(key, sent[0].model, sent[1].item, raw, answer, cost))
             except TransientError as fault:  # a broken reply was paid for
                 cost, error = None, fault
         elif status and endpoint is not None:
@@ -487,7 +487,7 @@ def keep_replies(
         else:
             error = TransientError(wire.error_message(raw))
         replies[key] = BatchReply(*sent, answer, cost, error)
-    ledger.write(last=True)
+    ledger.put(*entries)
     removed = {key for key, r in replies.items() if ledger.sent.remove_calls(r.batch.id, [key])}
     return [reply for key, reply in replies.items() if key in removed]
 

@@ -313,7 +313,7 @@ class Endpoint:
 
     def refusal_in_batch(self, status: int, text: str) -> CallError:
         """The error for a line of a batch that was refused; `Fault` if the next batch sends it another way."""
-        if self._adapts(status, text, self._adapted):
+        if self._adapts(status, text, frozenset()):  # all lines were sent before the first refusal
             return Fault("the server takes it another way", kind=str(status))
         return self.refusal(status, {}, text)
 

@@ -357,13 +357,13 @@ class Ledger:
                 self.drop(key)
         return reply_of_key
 
-    def put(self, entry: Entry) -> None:
-        """Commit a reply. The first reply of a key stays.
+    def put(self, *entries: Entry) -> None:
+        """Commit replies. The first reply of a key stays.
 
         Raises:
-            StorageError: it cannot be written; the reply stays in ``unsaved``.
+            StorageError: they cannot be written, and stay in ``unsaved``.
         """
-        self.unsaved.append(entry)
+        self.unsaved += entries
         self._write()
 
     def write(self, *, last: bool = False) -> bool:

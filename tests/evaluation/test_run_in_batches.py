@@ -29,7 +29,8 @@ def reply(body):
     """A fact of another town, or a label; the grader of bare words is told nothing."""
     if body["model"] == "judge":
         return json.dumps({"label": "INCORRECT"})
-    return f"I think that it is the harbour of Town{len(str(body['messages'])) % 7}."
+    town = len(str(body["messages"])) % 7
+    return f"I, {body['model']}, think that it is the harbour of Town{town}."
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_by_hand_with_the_commands(release, tmp_path, prices, capsys):
     """The server need not run when the calls are written; the command ends with 0 when none is left."""
     words = [
         *("run", release.folder, "--out", tmp_path / "runs", "--prices", prices, "--trust-hosts"),
-        *("--system", "m=model:http://127.0.0.1:9/v1#tiny"),
+        *("--system", "m=model:http://127.0.0.1:9/v1#m", "n=model:http://127.0.0.1:9/v1#n"),
         *("--judge", "model:http://127.0.0.1:9/v1#judge"),
     ]
     words = [str(word) for word in words]
@@ -90,10 +91,11 @@ def test_by_hand_with_the_commands(release, tmp_path, prices, capsys):
         while (code := main(["calls", "batch", "export", str(wave), *words])) == 3:
             waves += 1
             error = capsys.readouterr().err
-            assert str(wave) in error
+            assert str(wave.with_suffix("")) in error
             assert "calls batch import" in error
             lines = []
-            for call in map(json.loads, wave.read_text().splitlines()):
+            files = list(tmp_path.glob("wave*.jsonl"))
+            for call in map(json.loads, "".join(f.read_text() for f in files).splitlines()):
                 status, body = server.answer_in_batch(call["body"])
                 response = {"status_code": status, "body": body}
                 lines.append({"custom_id": call["custom_id"], "response": response, "error": None})
@@ -101,7 +103,9 @@ def test_by_hand_with_the_commands(release, tmp_path, prices, capsys):
             assert main(["calls", "batch", "import", ledger, str(results), "--json"]) == 0
             counts = json.loads(capsys.readouterr().out)
             assert counts == {"replies": len(lines), "failed": {}, "unknown": 0}
-        assert (code, waves) == (0, 2)
+            for file in files:
+                file.unlink()
+        assert (code, waves) == (0, 3)  # both models, and the judge about each
     capsys.readouterr()
     assert main(words) == 0  # finished: nothing is asked
     assert read_json(tmp_path / "runs" / "m" / "manifest.json")["counts"]["graded"] > 0

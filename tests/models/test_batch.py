@@ -161,6 +161,22 @@ async def test_a_call_that_is_refused_is_that_items_error(world):
             await world(server).answers()
 
 
+class Modern(BatchEndpoint):
+    """A server that takes ``max_completion_tokens`` alone, as reasoning models do."""
+
+    def answer_in_batch(self, body):
+        if "max_tokens" in body:
+            message = "Unsupported parameter: use 'max_completion_tokens' instead."
+            return 400, {"error": {"message": message, "code": "unsupported_parameter"}}
+        return super().answer_in_batch(body)
+
+
+async def test_what_a_refusal_shows_of_the_servers_way_holds_for_the_next_batch(world):
+    async with Modern() as server:
+        assert len(await world(server).answers()) == N
+        assert len(server.batches) == 2
+
+
 async def test_a_server_without_batches_names_the_way_around(world):
     async with BatchEndpoint(has_batches=False) as server:
         one = world(server)
