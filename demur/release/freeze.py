@@ -135,6 +135,8 @@ def freeze(out: Path, draft: Draft) -> Path:
     # The manifest is removed first and written last: a folder without one is unfinished, should we be killed.
     with storage_errors(out):
         manifest_path.unlink(missing_ok=True)
+        for left_over in (*(out / "data").glob(table_of("*").removeprefix("data/")), out / EVAL):
+            left_over.unlink(missing_ok=True)  # these are not in every release
     canary = canary_text(manifest)
     for table, rows in (
         ("samples", _sample_rows(ordered, draft.read_image)),

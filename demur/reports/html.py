@@ -326,6 +326,7 @@ class _Page:
             if len(labels) > 1:
                 table = self.table(paper_tables.breakdown_table(self.data, self.head, by, name))
                 parts.append(fold(f"By topic ({len(labels)})", [table]) if by == "topic" else table)
+        parts.append(self.table(paper_tables.truthfulness_table(self.data, self.head)))
         return parts
 
     def labels(self) -> list[Markup]:

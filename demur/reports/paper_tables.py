@@ -376,7 +376,7 @@ PARTS = {
 def breakdown_table(
     data: ReportData, head: Headline, column: str, name: str, *, totals: bool = True
 ) -> Table:
-    """Headline rates and truthfulness by a column of the rows (``source``, for Table 8; ``topic``, ``query_modality``).
+    """Headline rates by a column of the rows (``source``, for Table 8; ``topic``, ``query_modality``).
 
     Totals are over all samples, not the mean of the rows.
     """
@@ -397,14 +397,13 @@ def breakdown_table(
                     else parts.get((run.name, label, scenario))
                 )
                 *rates, n = cells_of(cell)
-                line += [*rates, cell and truthfulness(cell), n]
+                line += [*rates, n]
             if label is None:
                 bold |= {(len(rows), c) for c in range(1, len(line))}
             rows.append(tuple(line))
     notes = ["Query: the modality of the question, text only or text with an image."] * (
         column == "query_modality"
     )
-    notes.append(f"Truth: {TRUTHFULNESS}")
     if totals:
         notes.append("Totals are over all samples, so larger parts weigh more.")
     notes += [head.note(), *notes_under(data.runs, wholes.values(), methods=False), *data.star_note]
@@ -414,9 +413,9 @@ def breakdown_table(
         (
             *texts("System", PARTS[column]),
             *(
-                Column(name, scenario.value.capitalize(), signed=name == "Truth")
+                Column(name, scenario.value.capitalize())
                 for scenario in scenarios
-                for name in (*RATES, "Truth", "n")
+                for name in (*RATES, "n")
             ),
         ),
         tuple(rows),
@@ -426,8 +425,36 @@ def breakdown_table(
     )
 
 
+def truthfulness_table(data: ReportData, head: Headline) -> Table:
+    """Truthfulness of the headline cells by source and in all."""
+    parts, wholes = part_cells(data, head, "source"), main_cells(data, head)
+    scenarios = [s for s in SCENARIOS if s in head.recipes]
+    sources = sorted({source for _, source, _ in parts})
+    rows: list[tuple[Any, ...]] = []
+    for run in data.runs:
+        for source in (*sources, *([None] if len(sources) > 1 else [])):
+            cells = [
+                wholes.get((run.name, s)) if source is None else parts.get((run.name, source, s))
+                for s in scenarios
+            ]
+            if any(cells):
+                name = "Total" if source is None else source or "(none)"
+                rows.append((data.starred(run), name, *(c and truthfulness(c) for c in cells)))
+    return Table(
+        "truthfulness",
+        "Truthfulness by source",
+        (
+            *texts("System", "Source"),
+            *numbers(*(s.value.capitalize() for s in scenarios), interval=True, signed=True),
+        ),
+        tuple(rows),
+        section_starts(rows),
+        (f"Truthfulness: {TRUTHFULNESS}", head.note()),
+    )
+
+
 def tables(data: ReportData) -> list[Table]:
-    """Tables 2 to 9, and the breakdown by query modality."""
+    """Tables 2 to 9, the breakdown by query modality, and truthfulness."""
     head = headline(data.runs)
     return [
         table2(data),
@@ -439,6 +466,7 @@ def tables(data: ReportData) -> list[Table]:
         breakdown_table(data, head, "source", "table8"),
         table9(data, head),
         breakdown_table(data, head, "query_modality", "queries"),
+        truthfulness_table(data, head),
     ]
 
 

@@ -110,7 +110,7 @@ def test_a_recipe_mines_as_the_command_does(options, pool, index, built, tmp_pat
 
 
 def test_a_mode_that_does_not_exist_is_refused_before_anybody_is_asked(towns, pool):
-    with raises(UnknownPart, "'image-to-titel'"):
+    with raises(UnknownPart, "'image->titel'"):
         enough_candidates(recipe(towns, modes=["image-to-titel"]), pool)
 
 
