@@ -78,11 +78,22 @@ def probability_correct(question: str, accepted: Sequence[Sequence[str]], reply:
     >>> right > CUT > probability_correct(question, accepted, "It is on Lake Garda.")
     True
     """
-    values, form, reply = _letter_features(question, accepted, reply)
-    if says_something_else(values, accepted, reply):
+    complete = [parts for parts in accepted if not _lacks_a_part(question, parts, reply)]
+    if accepted and not complete:
+        return NOTHING_SHARED
+    values, form, reply = _letter_features(question, complete, reply)
+    if says_something_else(values, complete, reply):
         return NOTHING_SHARED  # and the encoder is spared
     commitment = _commitment_features(question, form, reply, values["contained"])
     return sure_enough(probability(values | commitment), values)
+
+
+def _lacks_a_part(question: str, parts: Sequence[str], reply: str) -> bool:
+    """Whether a form has several parts, and a reply shares nothing with one of them: "46" for 46 and 27."""
+    return len(parts) > 1 and any(
+        says_something_else(_letter_features(question, [(part,)], reply)[0], [(part,)], reply)
+        for part in parts
+    )
 
 
 def says_something_else(

@@ -11,7 +11,7 @@ import pytest
 
 from demur.judge import equivalence
 from demur.judge.encoder import base, ids
-from demur.judge.equivalence import CUT, probability_correct
+from demur.judge.equivalence import CUT, NOTHING_SHARED, probability_correct
 
 HERE = Path(__file__).parent
 QUESTIONS = [
@@ -129,3 +129,13 @@ def test_errors_by_system_are_there_for_intervals() -> None:
     for group in json.loads(path.read_text(encoding="utf-8"))["calibration"]:
         assert 0 <= group["wrong_called_right"] <= group["wrong"] > 100
         assert 0 <= group["right_called_wrong"] <= group["right"] > 100
+
+
+@pytest.mark.parametrize(
+    ("parts", "reply"),
+    [(("46", "27"), "46"), (("red", "blue"), "It is red."), (("Paris", "Lyon"), "Lyon")],
+)
+def test_a_reply_that_shares_nothing_with_one_part_is_not_right(parts, reply):
+    assert probability_correct("Which are they?", [parts], reply) == NOTHING_SHARED
+    other = [parts, (reply.removeprefix("It is ").rstrip("."),)]
+    assert probability_correct("Which are they?", other, reply) > CUT
