@@ -257,7 +257,8 @@ def test_trl_takes_a_real_step_on_what_was_exported(trl, pairs, tmp_path, kind, 
         "x/answerable": "It is red.",
         "x/unanswerable": "Red",
     }
-    outputs = {"base": {id: Response(text=text) for id, text in base.items()}}
+    ids = {id for id in base if photos or not id.startswith("x/")}
+    outputs = {"base": {id: Response(text=base[id]) for id in ids}}
     data = CertainlyUncertain().export(pairs, tmp_path / "train", outputs=outputs, judge="local")
     model = (tiny_models.vision_model if photos else tiny_models.text_model)(tmp_path / "model")
     logged, moved, rows = one_step(trl, kind, model, data, tmp_path / "out")

@@ -53,9 +53,6 @@ MADE_AT_RUN_TIME: dict[str, list[re.Pattern[str]]] = {
     ],
     "demur.answers.numbers: f\"[ ]?-?(?:{'|'.join(branches)})(?![^\\\\W_]|\\\\^)\"": [],  # a module's name: _WRITTEN
     "demur.core.thinking: '|'.join(map(re.escape, longest_first))": [],  # tags as they are
-    "demur.indexing.bm25: f'\\\\w+(?:(?=[^\\\\0-\\\\u02ff])[{marks}]+\\\\w*)*'": [
-        bm25._word_pattern()
-    ],
     "demur.judge.annotation.server: f'<{tag}>(.*?)</{tag}>'": [],  # of the page that ships with it, nothing else
     "demur.judge.courtesies: '|'.join((f'(?:{plain(line)})' for line in lines if line and line[0] not in '#['))": [],
     # courtesies (of 240 characters): functions below
