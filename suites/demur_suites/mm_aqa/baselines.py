@@ -187,16 +187,25 @@ class PTrue(ModelSystem):
             answer = read_reply(reply, "base", "lenient").answer or visible(reply.text).strip()
             if reply.error or not answer or self._silent:
                 return reply
-            self._lenient = self._lenient or LenientModel(model)
-            judged = await self._lenient.complete(self.question(request, answer))
+            judged = await self._verdict(self.question(request, answer))
         except (ItemError, TransientError) as error:
             return Response(error=str(error))
+        if judged is None:
+            return reply
         self._silent = not judged.error and not judged.logprobs
         update = {
             "computed_confidence": yes_share(judged.logprobs),
             "asked_without": judged.asked_without,
         }
         return reply.model_copy(update=update)
+
+    async def _verdict(self, question: Request) -> Response | None:
+        """The model's word on its answer; None where it refuses that one question, which leaves the answer as it is."""
+        self._lenient = self._lenient or LenientModel(await self._opened())
+        try:
+            return await self._lenient.complete(question)
+        except ItemError:
+            return None
 
     async def close(self) -> None:
         """The model's connection."""
