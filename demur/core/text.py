@@ -38,6 +38,15 @@ def command(*words: object, program: str = "demur") -> str:
     return shlex.join([program, *map(str, words)])
 
 
+def file_name(text: str, otherwise: str) -> str:
+    """A text as the name of a file or folder: letters, digits, dots, dashes, underscores; never one that leads elsewhere.
+
+    >>> file_name("Qwen 2.5 (7B)", "model"), file_name("..", "model")
+    ('Qwen-2.5-7B', 'model')
+    """
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.") or otherwise
+
+
 def whole_number(text: str) -> int | None:
     r"""The number of one to nine ASCII digits; None for anything else.
 

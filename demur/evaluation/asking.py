@@ -12,6 +12,7 @@ from demur.core.errors import UsageError
 from demur.core.progress import QUIET, Progress
 from demur.core.records import Ask, ImageRef, Sample
 from demur.core.spec import split_part
+from demur.core.text import file_name
 from demur.core.untrusted import Choice, check
 from demur.evaluation import questions
 from demur.evaluation.judge_cost import JudgeCost, requests_of, stored_replies
@@ -52,7 +53,7 @@ def folder_name(system: str) -> str:
     'model-qwen'
     """
     name = re.sub(r"(?i)https?://[^\s#]*", "", system)
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "system"
+    return file_name(name, "system")
 
 
 def system_context(

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from demur.core.errors import ReleaseError
 from demur.core.records import Evidence, ImageRef, Record, Sample
-from demur.release.facts import DATE
+from demur.release.facts import DATE, facts_of
 from demur.release.tasks import COLUMNS, EVAL, table_of
 
 if TYPE_CHECKING:
@@ -292,6 +292,10 @@ def manifest_faults(manifest: Mapping[str, Any]) -> Iterator[str]:
     ):
         if manifest.get(key) is not None and not isinstance(manifest[key], dict):
             yield f"{key} is {type(manifest[key]).__name__}, not an object"
+    try:
+        facts_of(manifest)
+    except ValueError as error:  # pydantic's is one
+        yield f"card: {str(error).splitlines()[0]}"
     for key in ("gates", "limits", "authors", "topics"):
         if manifest.get(key) is not None and not isinstance(manifest[key], list):
             yield f"{key} is {type(manifest[key]).__name__}, not a list"

@@ -20,6 +20,9 @@ USES = (
 )
 
 
+VERSIONS = "A version is frozen and named by its hashes; changes make a new version."
+
+
 def responsible_ai(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Property, as ``rai:dataBiases``, -> text, texts or a truth value."""
     facts = facts_of(manifest)
@@ -37,9 +40,7 @@ def responsible_ai(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "dataUseCases": [USES, facts.uses],
         "dataSocialImpact": facts.social_impact,
         "personalSensitiveInformation": [facts.sensitive],
-        "dataReleaseMaintenancePlan": " ".join(
-            filter(None, (facts.maintenance, _maintenance(manifest)))
-        ),
+        "dataReleaseMaintenancePlan": " ".join(filter(None, (facts.maintenance, VERSIONS))),
         "hasSyntheticData": facts.synthetic,
     }
     stated = {f"rai:{name}": _without_empty(value) for name, value in properties.items()}
@@ -134,14 +135,6 @@ def _limits(manifest: Mapping[str, Any]) -> Iterator[str]:
         "No gate answered these questions by heart; stronger models may. The release can be rebuilt with them."
         if manifest.get("gates")
         else "No gating model was asked: some models may know answers by heart."
-    )
-
-
-def _maintenance(manifest: Mapping[str, Any]) -> str:
-    return (
-        "A version is frozen and named by its hashes; changes make a new version."
-        if manifest.get("version")
-        else ""
     )
 
 

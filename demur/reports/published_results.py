@@ -24,6 +24,7 @@ from demur.core.clock import now
 from demur.core.errors import UsageError, importing
 from demur.core.records import Measure, Outcome, Row, Sample, Scenario, Status
 from demur.core.store import canonical, digest, write_atomic
+from demur.core.text import file_name
 from demur.core.version import __version__
 from demur.judge.measures.behaviour import behaviour
 from demur.judge.measures.rates import Rates
@@ -82,12 +83,15 @@ def model_id(run: Run) -> str:
     'openai/gpt-4o'
     >>> model_id(Run("My RAG", Path(), {"system": "http:rag.yaml"}, ()))
     'local/My-RAG'
+    >>> model_id(Run("odd", Path(), {"system": "model:openai/../.."}, ()))
+    'local/odd'
     """
     kind, _, argument = run.system.partition("?")[0].partition(":")
-    address = argument.rpartition("#")[2] if kind in ("model", "any-llm", "hf") else ""
-    parts = [re.sub(r"[^\w.-]+", "-", part) for part in address.split("/") if part]
-    if len(parts) < 2 or "://" in address:
-        return f"local/{re.sub(r'[^A-Za-z0-9_.-]+', '-', run.name).strip('-')}"
+    address = argument.partition(",")[0].rpartition("#")[2]
+    identifier = re.sub(r"^(hf|any-llm):|@.*", "", address) if kind == "model" else ""
+    parts = [name for part in identifier.split("/") if (name := file_name(part, ""))]
+    if len(parts) < 2 or "://" in identifier:
+        return f"local/{file_name(run.name, 'system')}"
     return "/".join(parts[-2:])
 
 
@@ -118,7 +122,7 @@ def write_every_eval_ever(data: ReportData, folder: Path, repository: str = "") 
             canonical(line) + "\n" for line in _answers(run, head, data.samples, record)
         )
         name = UUID(bytes=sha256(f"{digest(record)}{lines}".encode()).digest()[:16], version=4)
-        place = f"data/{_slug(publication.benchmark)}/{model_id(run)}"
+        place = f"data/{file_name(publication.benchmark, 'benchmark')}/{model_id(run)}"
         record["detailed_evaluation_results"] = {
             "format": "jsonl",
             "file_path": f"{place}/{name}_samples.jsonl",
@@ -130,10 +134,6 @@ def write_every_eval_ever(data: ReportData, folder: Path, repository: str = "") 
         for path, text in zip(files[-2:], (canonical(record) + "\n", lines), strict=True):
             write_atomic(path, text)
     return files
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-") or "benchmark"
 
 
 def _record(
@@ -349,7 +349,12 @@ def write_hub_results(data: ReportData, folder: Path, repository: str) -> list[P
                     notes=_note_on(run, right, publication),
                 )
             )
-        path = folder / model_id(run) / ".eval_results" / f"{_slug(publication.benchmark)}.yaml"
+        path = (
+            folder
+            / model_id(run)
+            / ".eval_results"
+            / f"{file_name(publication.benchmark, 'benchmark')}.yaml"
+        )
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
         write_atomic(path, text)
         files.append(path)

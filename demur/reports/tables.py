@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TextIO, Ty
 
 from demur.core.records import Measure
 from demur.core.store import write_atomic
+from demur.core.text import file_name
 from demur.core.text import plain as plain
 
 if TYPE_CHECKING:
@@ -182,14 +183,9 @@ def write_tables(tables: Iterable[Table], folder: Path) -> list[Path]:
     written = []
     for table in tables:
         for form, suffix in FORMS.items():
-            written.append(folder / f"{_slug(table.name)}{suffix}")
+            written.append(folder / f"{file_name(table.name, 'table')}{suffix}")
             write_atomic(written[-1], table.render(form, width=200))
     return written
-
-
-def _slug(name: str) -> str:
-    """A table's name, safe as a file name and as a label of LaTeX."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "table"
 
 
 def tidy(value: float) -> float:
@@ -640,7 +636,7 @@ def to_latex(table: Table) -> str:
     to fit. Names in scripts that pdfLaTeX does not know need XeLaTeX.
     """
     if table.missing:
-        return f"% {_slug(table.name)}: no data; needs {plain(table.missing)}\n"
+        return f"% {file_name(table.name, 'table')}: no data; needs {plain(table.missing)}\n"
     float_ = "table" if len(table.columns) <= _WIDEST else "table*"
     out = [
         r"% needs \usepackage{booktabs,graphicx}",
@@ -678,7 +674,7 @@ def to_latex(table: Table) -> str:
     notes = " ".join(map(_tex, table.notes))
     out += [
         rf"  \caption{{{_tex(table.caption.rstrip('.') + '.')}}}",
-        rf"  \label{{tab:{_slug(table.name)}}}",
+        rf"  \label{{tab:{file_name(table.name, 'table')}}}",
         *([rf"  \parbox{{\linewidth}}{{\footnotesize {notes}}}"] if notes else []),
         rf"\end{{{float_}}}",
     ]

@@ -14,7 +14,7 @@ from curation_world import seal, wrong
 from errors import raises
 
 from demur.cli import main
-from demur.core.errors import UsageError
+from demur.core.errors import ReleaseError, UsageError
 from demur.core.store import read_json, write_json
 from demur.core.untrusted import trusting
 from demur.curation.build.curate import curate
@@ -149,5 +149,14 @@ def test_a_manifest_without_canary_is_no_release(bare, tmp_path):
     shutil.copytree(bare / "release", folder)
     manifest = read_json(folder / "manifest.json")
     write_json(folder / "manifest.json", {k: v for k, v in manifest.items() if k != "canary"})
-    with raises(Exception, "canary", item=str(folder / "manifest.json")):
+    with raises(ReleaseError, "canary", item=str(folder / "manifest.json")):
+        Release.open(folder)
+
+
+def test_a_card_of_a_stranger_is_checked_before_it_is_shown(bare, tmp_path):
+    folder = tmp_path / "release"
+    shutil.copytree(bare / "release", folder)
+    manifest = read_json(folder / "manifest.json")
+    write_json(folder / "manifest.json", manifest | {"card": {"language": 3}})
+    with raises(ReleaseError, "card", item=str(folder / "manifest.json")):
         Release.open(folder)

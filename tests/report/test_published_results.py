@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -137,3 +138,18 @@ def test_the_command_writes_both_and_names_the_dataset(demo, tmp_path, capsys):
 def test_a_dataset_without_owner_is_refused(data, tmp_path):
     with raises(UsageError, "towns", cure="OWNER/NAME"):
         write_every_eval_ever(data, tmp_path, "towns")
+
+
+@pytest.mark.parametrize("system", ["model:openai/../..", "model:a/..", "..", "model:../../x"])
+def test_no_name_in_a_run_leads_out_of_the_folder(data, tmp_path, system):
+    release = {"name": "..", "version": "1.0.0"}
+    manifest = {"system": system, "release": release}
+    run = replace(data.runs[0], name="..", manifest=manifest)
+    stranger = replace(data, runs=(run,))
+    files = write_every_eval_ever(stranger, tmp_path / "eee", "me/towns")
+    files += write_hub_results(stranger, tmp_path / "hub", "me/towns")
+    assert all(tmp_path in path.resolve().parents for path in files)
+    assert {path.relative_to(tmp_path).parts[0] for path in map(Path.resolve, files)} == {
+        "eee",
+        "hub",
+    }
