@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -26,6 +27,14 @@ FAULTS = (
 processed in time; half of its results are missing; half of its calls are answered 500; its results come twice and in
 another order; its file is refused; it has too many tokens; the reply that names it never comes; the server is down once
 after it was started."""
+
+
+def price_table(folder: Path, completion: float, model: str = "*") -> Path:
+    """A table of prices with batches at half the price, written into a folder; dollars a million tokens."""
+    table = folder / "prices.json"
+    price = {"prompt": 1.0, "completion": completion, "batch": 0.5}
+    table.write_text(json.dumps({"models": {model: price}}))
+    return table
 
 
 class BatchEndpoint(FakeEndpoint):

@@ -10,7 +10,7 @@ from collections import Counter
 import curation_world as world
 import pytest
 from errors import raises
-from fake_batches import BatchEndpoint
+from fake_batches import BatchEndpoint, price_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -122,10 +122,7 @@ def _quick(monkeypatch):
 
 @pytest.fixture
 def prices(tmp_path):
-    table = tmp_path / "prices.json"
-    price = {"prompt": 1.0, "completion": 100.0, "batch": 0.5}
-    table.write_text(json.dumps({"models": {"*": price}}))
-    return table
+    return price_table(tmp_path, 100.0)
 
 
 def recipe(source, server, judge="local"):

@@ -10,7 +10,7 @@ import time
 import curation_world as world
 import pytest
 from errors import raises
-from fake_batches import BatchEndpoint
+from fake_batches import BatchEndpoint, price_table
 
 from demur.cli import main
 from demur.core.errors import UsageError
@@ -46,10 +46,7 @@ def _quick(monkeypatch):
 
 @pytest.fixture
 def prices(tmp_path):
-    table = tmp_path / "prices.json"
-    row = {"prompt": 1.0, "completion": 10.0, "batch": 0.5}
-    table.write_text(json.dumps({"models": {"*": row}}))
-    return table
+    return price_table(tmp_path, 10.0)
 
 
 @pytest.mark.parametrize("judge", ["local", "model:{}", "cascade:{}"])

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from errors import raises
-from fake_batches import BatchEndpoint
+from fake_batches import BatchEndpoint, price_table
 
 from demur.core.errors import BudgetReached, Deferred, ItemError, PermanentError, UsageError
 from demur.core.errors import TransientError as Transient
@@ -34,10 +34,7 @@ def _quick(monkeypatch):
 
 @pytest.fixture
 def prices(tmp_path):
-    table = tmp_path / "prices.json"
-    price = {"prompt": 1.0, "completion": 1000.0, "batch": 0.5}
-    table.write_text(json.dumps({"models": {"fake": price}}))
-    return table
+    return price_table(tmp_path, 1000.0, "fake")
 
 
 class World:
